@@ -8,10 +8,11 @@ import io
 import json
 import os
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from msgspec.structs import replace
@@ -138,25 +139,20 @@ def _text(stream: io.TextIOWrapper) -> str:
     return buffer.getvalue().decode("utf-8", "surrogateescape")
 
 
-@contextmanager
-def _surroundings(environment: Mapping[str, str], folder: Path) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch, open(os.devnull, encoding="utf-8") as nothing:
-        for name in set(os.environ) - set(environment):
-            patch.delenv(name)
-        for name, value in environment.items():
-            patch.setenv(name, value)
-        patch.setattr("memtui.embedding.packaged.REGISTRATIONS", READ_ONCE)
-        patch.setattr("sys.stdin", nothing)
-        patch.chdir(folder)
-        yield
-
-
 def call(
     arguments: Sequence[str], *, environment: Mapping[str, str], folder: Path
 ) -> subprocess.CompletedProcess[str]:
     """Call the program with arguments in an environment and a folder; what came of it."""
     out, err = _as_of_a_process(), _as_of_a_process()
-    with _surroundings(environment, folder), redirect_stdout(out), redirect_stderr(err):
+    with (
+        patch.dict(os.environ, environment, clear=True),
+        patch("memtui.embedding.packaged.REGISTRATIONS", READ_ONCE),
+        open(os.devnull, encoding="utf-8") as nothing,
+        patch("sys.stdin", nothing),
+        chdir(folder),
+        redirect_stdout(out),
+        redirect_stderr(err),
+    ):
         code = _exit_code(arguments)
     return subprocess.CompletedProcess(list(arguments), code, _text(out), _text(err))
 
