@@ -35,6 +35,7 @@ from tests.support.conversations import (
     SECRET,
     Homes,
     answered,
+    append,
     asked,
     began,
     claude,
@@ -94,8 +95,7 @@ def test_nothing_is_read_twice_and_a_change_is_seen(
         patch.setattr("memtui.index.transcripts.reading.open_lines", refuse)
         assert len(engine.conversations.memory_calls()) == 1
         assert listed(engine)[PATH].turns == 1
-    with file.open("ab") as stream:
-        stream.write(asked("shed", "c2"))
+    append(file, asked("shed", "c2"))
     assert listed(engine)[PATH].turns is None
     assert [call.query for call in engine.conversations.memory_calls([PATH])] == ["gate", "shed"]
 
@@ -168,8 +168,7 @@ def test_a_conversation_that_grows_stays_what_was_read(homes: Homes, engine: Eng
     file = homes.openclaw("a.jsonl", [began(), said("user", "one"), b'{"type":"message"'])
     conversation = engine.conversations.read(PATH)
     assert conversation.malformed == [(3, "cut off: no line end")]
-    with file.open("ab") as stream:
-        stream.write(b',"message":{"role":"user","content":"two"}}\n' + said("user", "one more"))
+    append(file, b',"message":{"role":"user","content":"two"}}\n' + said("user", "one more"))
     assert conversation.whole(1).text == "one"
     assert conversation.find("one") == [1]
     again = engine.conversations.read(PATH)
@@ -239,11 +238,8 @@ def test_packed_files_and_rows_of_a_database_read_the_same(homes: Homes, engine:
 
 def test_memory_of_a_huge_conversation_is_bounded(homes: Homes, engine: Engine) -> None:
     much = json.dumps({"type": "message", "message": {"role": "user", "content": "y" * 7_000}})
-    file = homes.openclaw("a.jsonl", began())
-    with file.open("ab") as stream:
-        for _ in range(100):
-            stream.write(much.encode() + b"\n")
-        stream.write(said("assistant", "z" * 2 * LIMIT))
+    lines = [began(), *[much.encode() + b"\n"] * 100, said("assistant", "z" * 2 * LIMIT)]
+    homes.openclaw("a.jsonl", lines)
     conversation = engine.conversations.read(PATH)
     assert sum(len(turn.text) for turn in conversation.turns) < 101 * SHOWN
     assert conversation.turns[-1].kind is TurnKind.MALFORMED

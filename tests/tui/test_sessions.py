@@ -52,7 +52,7 @@ from memtui.tui.screens.sessions.turn_view import (
 )
 from memtui.tui.widgets.result_rows import start_rows
 from tests.support.conversations import ATTACK as HOSTILE
-from tests.support.conversations import Homes, asked, began, said, talk
+from tests.support.conversations import Homes, append, asked, began, said, talk
 from tests.support.known import cases
 from tests.support.small_memory import SmallMemory, own_index
 from tests.tui.harness import Running, all_lines, dark, press, resize, running, settle, until
@@ -422,8 +422,7 @@ async def test_a_conversation_that_grows_is_followed_and_only_read(memory: Small
         ]
         assert any(style is not None and style.underline for style in styles), "it is marked"
         assert "│ indexed ┊ not" in str(reader.view.border_subtitle)
-        with talks.file.open("ab") as stream:
-            stream.write(grown := said("user", "And close it at nine.", 10))
+        append(talks.file, grown := said("user", "And close it at nine.", 10))
         reader.look()
         await talks.shows("entry 13/14")
         assert talks.line == 14, "the place stays"
@@ -432,8 +431,7 @@ async def test_a_conversation_that_grows_is_followed_and_only_read(memory: Small
         reader.look()
         await settle(run.app, run.pilot)
         assert reader.conversation is conversation, "nothing is read in vain"
-        with talks.file.open("ab") as stream:
-            stream.write(more := said("user", "Or at ten.", 11))
+        append(talks.file, more := said("user", "Or at ten.", 11))
         await talks.press("r", shows="entry 13/15")
         await talks.press("q")
         assert run.app.screen is run.app.search_screen, "one key leads back"
