@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -156,7 +157,6 @@ def registered_hashed(provider: HashedProvider | None = None) -> Iterator[Hashed
 @contextmanager
 def registered_provider(provider: Provider) -> Iterator[None]:
     """Make its name give `provider`, which no engine closes, for as long as the block runs."""
-    close, provider.close = provider.close, lambda: None  # type: ignore[method-assign]
     made = Registration(
         name=provider.identity.name,
         create=lambda choice: provider,
@@ -164,11 +164,8 @@ def registered_provider(provider: Provider) -> Iterator[None]:
         identity=lambda choice: provider.identity,
         reads=provider.reads,
     )
-    try:
-        with known_providers(made):
-            yield
-    finally:
-        provider.close = close  # type: ignore[method-assign]
+    with patch.object(provider, "close", lambda: None), known_providers(made):
+        yield
 
 
 def created(choice: EmbeddingSettings) -> Provider:
