@@ -23,7 +23,9 @@ import numpy as np
 
 from memtui.engine.foreign.query_vectors import load_given
 from memtui.engine.foreign.verify import load_recording, verify
+from memtui.index.foreign import rows
 from memtui.index.foreign.agents import ForeignTarget
+from memtui.index.foreign.opening import open_foreign
 from tests.support.recorded import FOLDER, RELEASES, VECTORS
 
 
@@ -72,17 +74,13 @@ def _unpacked(folder: Path, release: str, scratch: Path) -> Path:
 
 def _extract(folder: Path, release: str, database: Path) -> dict[str, Any]:
     """Write the rows of one database; the vectors of its texts, by hash."""
-    from memtui.index.foreign import rows
-    from memtui.index.foreign.opening import open_foreign
-    from memtui.index.foreign.rows import read_indexed
-
     with closing(open_foreign(database)) as opened:
         layout, connection = opened.layout, opened.connection
         chunks = connection.execute(
             "SELECT id, path, source, start_line, end_line, hash, model, text"
             f" FROM {layout.chunks} ORDER BY rowid"
         ).fetchall()
-        indexed = read_indexed(opened)
+        indexed = rows.read_indexed(opened)
         assert indexed is not None
         content: dict[str, Any] = {
             "meta": rows.meta_value(opened, rows.IDENTITY_KEY),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -100,8 +101,6 @@ def test_what_is_not_there_is_explained_too(index: IndexFile) -> None:
 
 @pytest.fixture(scope="module")
 def recorded_queries(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    import json
-
     path = recorded.recording("2026.9.6-default", tmp_path_factory.mktemp("queries"))
     content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return [query["query"] for query in content["queries"]]

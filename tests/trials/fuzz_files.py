@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import tomllib
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -424,8 +425,6 @@ def check_json_files(given: Given) -> None:
     """A damaged file of the program's own counts as empty, one that a person names is explained."""
     place, data = _folder(), given.body
     if given.number(8) == 0:
-        import gzip
-
         packed = gzip.compress(data, 1)
         data = packed[: len(packed) - given.number(12)]
     file = place / "given.json"
