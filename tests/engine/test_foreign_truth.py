@@ -11,7 +11,6 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-import apsw
 import pytest
 from msgspec.structs import replace
 
@@ -286,14 +285,10 @@ def test_the_older_generation_is_left_over(tmp_path: Path) -> None:
 def test_same_time_and_size_are_not_read(tmp_path: Path) -> None:
     case = make_case(tmp_path, SIDECAR)
     path = case.state.workspace / NOTE
-    ((mtime,),) = (
-        apsw.Connection(str(case.state.database))
-        .execute("SELECT mtime FROM files WHERE path = ?", (NOTE,))
-        .fetchall()
-    )
-    assert isinstance(mtime, int)
+    with closing(open_foreign(case.state.database)) as opened:
+        (note,) = rows.files(opened, NOTE)
     path.write_bytes(path.read_bytes()[::-1])
-    os.utime(path, (mtime / 1000, mtime / 1000))
+    os.utime(path, (note.mtime / 1000, note.mtime / 1000))
     (file,) = (file for file in case.look().files if file.path == NOTE)
     assert (file.state, file.reason) == (
         FileState.CURRENT,

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
+from memtui.index.database import number
 from memtui.index.foreign import rows
 from memtui.index.foreign.agents import ForeignTarget, find_target
 from memtui.index.foreign.opening import Opened, foreign_errors
@@ -133,11 +134,7 @@ def use_everything(opened: Opened) -> int:
 def count_of(opened: Opened, word: str) -> int:
     """Count the chunks that the full text finds a word in."""
     fts = opened.layout.fts
-    found = opened.connection.execute(
-        f"SELECT count(*) FROM {fts} WHERE {fts} MATCH ?", (word,)
-    ).fetchall()[0][0]
-    assert isinstance(found, int)
-    return found
+    return number(opened.connection, f"SELECT count(*) FROM {fts} WHERE {fts} MATCH ?", word)
 
 
 class OtherProgram:

@@ -14,6 +14,7 @@ from typing import Any
 import apsw
 from msgspec.structs import replace
 
+from memtui.index.database import number
 from memtui.index.foreign.agents import Databases, ForeignTarget, databases_of
 from memtui.index.foreign.audit import examine
 from memtui.index.foreign.opening import Opened, open_foreign, recognise
@@ -79,14 +80,12 @@ class Case:
         """Change what the index says it was made with; `None` takes a key out."""
         with closing(connect(self.state.database)) as connection:
             meta = recognise(connection).meta
-            ((text,),) = connection.execute(
-                f"SELECT value FROM {meta} WHERE key = 'memory_index_meta_v1'"
-            ).fetchall()
-            stored = json.loads(str(text)) | values
-            kept = json.dumps({key: value for key, value in stored.items() if value is not None})
-            connection.execute(
-                f"UPDATE {meta} SET value = ? WHERE key = 'memory_index_meta_v1'", (kept,)
-            ).fetchall()
+            where = "WHERE key = 'memory_index_meta_v1'"
+            stored = json.loads(connection.execute(f"SELECT value FROM {meta} {where}").get)
+            changed = {
+                name: value for name, value in (stored | values).items() if value is not None
+            }
+            connection.execute(f"UPDATE {meta} SET value = ? {where}", (json.dumps(changed),))
 
     def note(self, path: str, text: str = "# new\n\nnever indexed\n") -> Path:
         """Write a file of the workspace."""
@@ -161,12 +160,8 @@ class Case:
         """Overwrite the root page of a table, as a torn write does."""
         with closing(apsw.Connection(str(self.state.database))) as connection:
             name = table.format(files=recognise(connection).files)
-            ((root,),) = connection.execute(
-                "SELECT rootpage FROM sqlite_master WHERE name = ?", (name,)
-            ).fetchall()
-            ((size,),) = connection.execute("PRAGMA page_size").fetchall()
-        assert isinstance(root, int)
-        assert isinstance(size, int)
+            root = number(connection, "SELECT rootpage FROM sqlite_master WHERE name = ?", name)
+            size = number(connection, "PRAGMA page_size")
         with self.state.database.open("r+b") as file:
             file.seek((root - 1) * size)
             file.write(b"\xff" * size)
