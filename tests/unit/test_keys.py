@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,17 +75,15 @@ def find(
     *,
     service: str = "openai",
     base_url: str = "",
+    only_look: bool = False,
     **env: str,
 ) -> FoundKey:
-    chosen = SERVICES[service]
-    choice = EmbeddingSettings(provider=service, base_url=base_url, **(places or {}))
-    return find_key(chosen, chosen.address(base_url), choice, {"HOME": str(home), **env})
+    chosen, named = SERVICES[service], {"provider": service, **(places or {})}
+    choice, own = EmbeddingSettings(base_url=base_url, **named), {"HOME": str(home), **env}
+    return find_key(chosen, chosen.address(base_url), choice, own, only_look=only_look)
 
 
-def look(home: Path, places: dict[str, Any] | None = None, provider: str = "openai") -> FoundKey:
-    choice = EmbeddingSettings(provider=provider, **(places or {}))
-    env = {"HOME": str(home), "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nowhere"}
-    return find_key(OPENAI, OPENAI.address(), choice, env, only_look=True)
+look = partial(find, only_look=True, DBUS_SESSION_BUS_ADDRESS="unix:path=/nowhere")
 
 
 def python(program: str) -> str:
@@ -226,14 +225,12 @@ def test_a_look_runs_nothing(home: Path) -> None:
     assert named.origin == "embedding.key_command"
     asked_for = look(home)
     assert asked_for.origin == "the keyring, if it holds one"
-    assert not look(home, provider="auto").origin
-    choice = EmbeddingSettings(provider="openai")
-    address, env = OPENAI.address(), {"HOME": str(home)}
-    assert not find_key(OPENAI, address, choice, env, only_look=True).origin
+    assert not look(home, {"provider": "auto"}).origin
+    assert not find(home, only_look=True).origin
     chosen = home / ".config" / "python_keyring" / "keyringrc.cfg"
     chosen.parent.mkdir(parents=True)
     chosen.write_text("[backend]\n")
-    assert find_key(OPENAI, address, choice, env, only_look=True).origin
+    assert find(home, only_look=True).origin
     assert not look(home, {"keyring": False}).origin
     assert not look(home, {"key_env": "TEAM_KEY"}).origin
     assert not witness.exists()
