@@ -105,7 +105,6 @@ def test_a_folder_the_demo_or_neither_is_opened(
 def test_where_no_index_can_be_kept_another_folder_can_be_named(
     memtui: Run, notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (notes / "MEMORY.md").write_text("# Memory\n")
     (nowhere := notes / "nowhere").symlink_to(notes / "missing")
     monkeypatch.setenv("XDG_DATA_HOME", str(nowhere))
     answer = memtui("search", "memory", "--root", str(notes))
