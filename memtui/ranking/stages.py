@@ -62,9 +62,7 @@ def min_max(values: Sequence[float]) -> list[float]:
     if len(finite) < len(values):
         scaled = iter(min_max(finite))
         return [next(scaled) if math.isfinite(value) else 0.0 for value in values]
-    if not values:
-        return []
-    low, high = min(values), max(values)
+    low, high = min(values, default=0.0), max(values, default=0.0)
     span = high - low
     if not span > 0:
         return [1.0] * len(values)

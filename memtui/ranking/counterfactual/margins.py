@@ -69,8 +69,6 @@ def diversified(
     for step, position in enumerate(order):
         left[step:, position] = False
     step_of, other = np.nonzero(left)
-    if not len(other):
-        return rows
     # Every choice over the rows that were left, as one array each.
     similar = np.zeros(left.shape)
     if len(order) > 1:
