@@ -250,8 +250,7 @@ def status(invocation: Invocation, deep: bool) -> int:
         hint = f" ({probe['hint']})" if probe["hint"] else ""
         word = "works" if probe["works"] else "FAILS"
         lines.append(f"{word:<10}{probe['name']}: {probe['detail']}{hint}")
-    nothing = now.state is IndexState.NO_INDEX and not is_foreign
-    code = EXIT_NO_INDEX if nothing else EXIT_OK
+    code = EXIT_NO_INDEX if now.state is IndexState.NO_INDEX else EXIT_OK
     notes = [] if is_foreign else _beside(invocation, session)
     if now.state in (IndexState.STALE, IndexState.NO_INDEX) and not is_foreign:
         notes.append(f"memtui: {stale_warning(now)}")
