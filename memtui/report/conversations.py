@@ -131,7 +131,8 @@ def source_state(source: TranscriptSource, table: str, is_chosen: bool | None = 
         state = source.for_run
     counts = map(words.count, (source.found, source.indexed, waiting))
     is_on = words.WORDS["sources"].get(source.for_run, "on" if source.is_indexed else "off")
-    return words.WORDS[table][state].format(*counts, is_on)
+    own = " of this memtui" * (source.for_run == "run")
+    return words.WORDS[table][state].format(*counts, is_on, own)
 
 
 def source_words(source: TranscriptSource, searches: str) -> Iterator[tuple[str, str]]:

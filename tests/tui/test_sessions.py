@@ -531,13 +531,17 @@ async def test_the_choice_of_sources_is_written(memory: SmallMemory) -> None:
         assert "Written" not in str(talks.run.toasts[-1:]), "enter closes what there is to close"
 
 
-async def test_what_is_written_beside_an_open_choice_stays(memory: SmallMemory) -> None:
+async def test_what_is_written_beside_an_open_choice_stays(
+    memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = memory.root.parent / "config.toml"
+    monkeypatch.setattr("memtui.tui.screens.transcripts.LOOK_SECONDS", 0.1)
     async with talking(memory) as talks:
         index = own_index(talks.run.engine)
         index.settings_files = SettingsFiles({"MEMTUI_CONFIG": str(config)})
         await talks.press("O", shows="on, 0 indexed, 1 waiting")
         config.write_text(MINE.replace('"]', '", "claude-code"]'))
+        await talks.run.until(lambda: talks.run.text.count("on, 0 indexed, 1 waiting") == 2)
         await talks.press("space", "enter")
         await talks.run.until(lambda: talks.run.app.screen is talks.screen)
         assert index.transcripts.scope.sources == ("claude-code",)

@@ -32,6 +32,8 @@ from memtui.tui.widgets.result_rows import message
 
 TITLE = "Sources of conversations"
 SKIPPED_SHOWN = 12
+LOOK_SECONDS = 2.0
+"""Between two looks at the sources while they are shown: others may turn them, too."""
 _LABEL = 11
 _NAME = 36
 _FOUND = 18
@@ -58,9 +60,7 @@ class TranscriptsScreen(Dialog[str], keys="transcripts"):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="transcripts", classes="dialog-box"):
-            writes = "" if self._files is None else WORDS["choice"]["written"]
-            writes += WORDS["choice"]["later"] * has_other_writer(self._engine.index.status())
-            yield Static(message("sources", writes=writes), id="transcripts-intro", markup=False)
+            yield Static(id="transcripts-intro", markup=False)
             yield RowList(id="transcripts-list", opens="apply all")
             with VerticalScroll(id="transcripts-scroll", can_focus=False):
                 yield TextBlock(id="transcripts-facts")
@@ -68,19 +68,21 @@ class TranscriptsScreen(Dialog[str], keys="transcripts"):
     def on_mount(self) -> None:
         self._show_rows(Content("looking for transcripts…"))
         self._look()
+        self.set_interval(LOOK_SECONDS, self._look)
 
     def _look(self, then: Callable[[], object] = lambda: None) -> None:
         """Look at the sources as they are now, then do something."""
-        if self._is_busy:
-            return
-        self._is_busy = True
 
         def take(sources: Sequence[TranscriptSource]) -> None:
-            before, self.sources = {*self.selected}, {source.name: source for source in sources}
+            writes = "" if self._files is None else WORDS["choice"]["written"]
+            writes += WORDS["choice"]["later"] * has_other_writer(self._engine.index.status())
+            self.query_one("#transcripts-intro", Static).update(message("sources", writes=writes))
+            before, shown = {*self.selected}, [*self.sources.values()]
+            self.sources = {source.name: source for source in sources}
             # What somebody else has turned is as it was to become.
             self.toggled -= before.symmetric_difference(self.selected)
-            self._is_busy = False
-            self._show_rows(Content("" if sources else "no transcripts on this machine"))
+            if sources != shown or not sources:
+                self._show_rows(Content("" if sources else "no transcripts on this machine"))
             then()
 
         in_background(self, self._engine.conversations.sources, take, self._refuse)
@@ -135,6 +137,8 @@ class TranscriptsScreen(Dialog[str], keys="transcripts"):
             self._draw("nothing changed: space turns it on or off")
 
     def _use(self, holds: str) -> None:
+        if self._is_busy:
+            return
         self._is_busy = True
         in_background(
             self,
