@@ -418,9 +418,9 @@ class OwnIndex(Index):
         view = leg.view if leg is not None else None
         # Who writes makes the vectors of another provider anew without being asked.
         state = state_of(known, provider, made_by if indexer is None else "")
-        if state is IndexState.NO_INDEX and indexer is not None and indexer.is_writer:
-            # It begins by itself as soon as the watcher is there, or is about to begin.
-            begins = self.watcher is not None and not indexer.has_run
+        if state is IndexState.NO_INDEX and indexer is not None:
+            # It begins by itself as soon as the watcher is there, or another memtui makes it.
+            begins = self.watcher is not None and not (indexer.is_writer and indexer.has_run)
             if begins or not indexer.wait_idle(0):
                 state = IndexState.INDEXING
         return replace(

@@ -19,7 +19,7 @@ from memtui.index.database import IndexDamaged, Recipe, made_by, mapped_errors, 
 from memtui.index.generations import LiveIndex, WriterLock
 from memtui.index.index_rows import counts
 from memtui.index.job import PENDING_SHOWN, IndexerStatus, Job, ProgressReporter, Work
-from memtui.index.sync import left_out, rebuild, sync
+from memtui.index.sync import compare, rebuild, sync
 from memtui.model import ErrorRecord, Leg, SkippedFile, SyncStats
 
 FIRST_RETRY_SECONDS: Final = 30.0
@@ -57,8 +57,9 @@ class Indexer:
         self._lock = WriterLock(job.folder)
         self._live = LiveIndex(job.folder)
         self._stamp: tuple[int, int] | None = None
-        self._looked_at: tuple[int, int] | None = None
-        """The stamp at which the folder was scanned last for what the writing process left out."""
+        self._looked_at: tuple[object, list[str]] | None = None
+        """The stamp at which the folder was scanned last for what the writing process left out, and
+        what waited then."""
         self._next_count = 0.0
         self._is_after_rebuild = False
         """True if the sync that is due was asked for by a rebuild."""
@@ -123,7 +124,8 @@ class Indexer:
         """Stop what runs and forget what waits; what was committed stays."""
         with self._condition:
             self._requested = Work.NONE
-            if self._running is not Work.NONE:
+            # The first run begins by itself: it may be about to.
+            if self._running is not Work.NONE or not self.has_run:
                 self._cancelled.set()
             self._condition.notify_all()
 
@@ -187,7 +189,6 @@ class Indexer:
                     if is_writer and not can_work:
                         self._requested, can_work = Work.SYNC, True
                     if can_work:
-                        self._cancelled.clear()
                         self._running, self._requested = self._requested, Work.NONE
                         self._reporter = ProgressReporter(self._bus, advanced=self._count_sometimes)
                         self._reporter.pending, self._seen = self._seen, {}
@@ -196,6 +197,8 @@ class Indexer:
                     self._guard(step)
                 with self._condition:
                     self._running = Work.NONE
+                    if can_work:
+                        self._cancelled.clear()
                     self._condition.notify_all()
                 if can_work:
                     # Whoever asked at the end of the work was told that it still runs.
@@ -259,6 +262,9 @@ class Indexer:
                 self._bus.publish(bus.StatusChanged())
             except Cancelled:
                 if self._cancelled.is_set() or self.job.recipe is recipe:
+                    if self._reporter.last is None and self._running is Work.SYNC:
+                        # Nobody knows yet what waits.
+                        self._compare()
                     text = self._reporter.stopped(rebuild=self._running is Work.REBUILD)
                     self._update(failure=None)
                     self._bus.publish(bus.SyncFailed(text))
@@ -329,20 +335,25 @@ class Indexer:
         before, status = self._stamp, self._status
         self._count()
         now, writer = self._stamp, self._lock.writer()
-        is_settled = now is not None and now == before != self._looked_at
+        is_settled = now is not None and now == before and (now, [*self._seen]) != self._looked_at
         if now != before:
             self._bus.publish(bus.IndexChanged())
+            self._seen.clear()
         elif is_settled:
             # A scan after each of many commits would take as long as the writing.
-            with mapped_errors(self._live.path):
-                self._update(skipped=left_out(self.job, self._live.connection()))
-            self._looked_at = now
-        with self._condition:
-            # The writing process takes in what was seen here.
-            self._seen.clear()
+            self._compare()
+            self._looked_at = now, [*self._seen]
         if is_settled or now != before or writer != status.writer:
             self._update(failure=None, writer=writer)
             self._bus.publish(bus.StatusChanged())
+
+    def _compare(self) -> None:
+        """Note which files are left out, and which notes wait."""
+        connection = self._live.connection()
+        with mapped_errors(self._live.path):
+            skipped, waiting = compare(self.job, connection)
+        self._update(skipped=skipped)
+        self._seen = dict.fromkeys(waiting)
 
     def _trim(self) -> None:
         """Keep the cache within its bound: what was stored longest ago goes.

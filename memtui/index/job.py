@@ -130,7 +130,8 @@ class ProgressReporter:
         if rebuild and (self.last is None or self.last.phase != VECTORS):
             return "stopped; the index is as it was"
         done = self._total - self.remaining
-        return f"stopped at {done:,} of {self._total:,} {self._phase}; the next sync goes on"
+        place = f" at {done:,} of {self._total:,} {self._phase}" if self._total else ""
+        return f"stopped{place}; the next sync goes on"
 
     def _publish(self, now: float, current: str) -> None:
         self._published = now

@@ -158,10 +158,15 @@ def _discover(job: Job) -> Discovery:
     return with_transcripts(notes, job.transcripts, cancelled=job.cancelled)
 
 
-def left_out(job: Job, connection: database.Connection) -> tuple[SkippedFile, ...]:
-    """Return the files that are not indexed, the folder itself where it cannot be listed."""
-    discovery = with_transcripts(discover(job.scope), job.transcripts)
-    return (*discovery.skipped, *index_rows.skipped_when_read(connection))
+def compare(job: Job, connection: database.Connection) -> tuple[tuple[SkippedFile, ...], list[str]]:
+    """Return the files that are not indexed, and the paths of the notes that are to be read.
+
+    The folder itself where it cannot be listed.
+    """
+    notes, known = discover(job.scope), index_rows.known_files(connection)
+    discovery = with_transcripts(notes, job.transcripts)
+    changed = index_rows.plan_changes(notes.files, known).changed
+    return (*discovery.skipped, *index_rows.skipped_when_read(connection)), [*changed]
 
 
 def _ended(job: Job, began: float) -> Job:

@@ -223,8 +223,9 @@ class Watcher:
         seconds = self.follower.settings.debounce_seconds if self.follower else math.inf
         self._next_look = time.monotonic() + seconds
         """The time of the next look at the conversations."""
-        self._first = self._due = math.inf
-        """The beginning of the burst and the time it counts as over; infinite without one."""
+        self._first, self._due = -math.inf, math.inf
+        """The beginning of the burst and the time it counts as over; infinite without one.
+        What changed before the start is a burst that has lasted long enough."""
         self._thread = threading.Thread(target=self._run, name="memtui-watch", daemon=True)
 
     def start(self) -> None:

@@ -173,6 +173,16 @@ def test_cancelling_keeps_what_was_made_and_says_how_much(
     assert workspace.provider.texts == 20
 
 
+def test_a_stop_holds_before_the_first_run_has_begun(
+    workspace: Workspace, indexer: Indexer
+) -> None:
+    indexer.cancel()
+    assert sync(indexer).pending_count == 20
+    errors = [event.error for event in workspace.of_type(SyncFailed)]
+    assert errors == ["stopped; the next sync goes on"]
+    assert sync(indexer).files == 20
+
+
 def test_a_run_begins_again_by_another_recipe(workspace: Workspace, indexer: Indexer) -> None:
     gate = stopped_at(workspace, indexer)
     indexer.use(Recipe(None))
@@ -358,12 +368,14 @@ def test_a_follower_waits_takes_over_from_a_killed_process_and_a_reader_does_not
         assert owner.stdin is not None
         assert owner.stdout is not None
         assert owner.stdout.readline() == "True\n"
+        workspace.write("new.md", "a new note\n")
         follower.start()
         assert not follower.is_writer
         until(queue, lambda: follower.snapshot().files == 20)
         assert follower.snapshot().writer == f"process {owner.pid}"
-        workspace.write("new.md", "a new note\n")
-        follower.expect(["new.md"])
+        until(queue, lambda: follower.snapshot().pending == ("new.md",))
+        follower.expect(["ignored.md"])
+        until(queue, lambda: follower.snapshot().pending == ("new.md",))
         follower.sync()
         assert follower.snapshot().pending == ("new.md",)
         owner.stdin.write("go\n")

@@ -67,8 +67,10 @@ def test_the_status_line_says_who_embeds_where_and_who_else_writes() -> None:
 
 @pytest.mark.parametrize(("state", "chunks", "said"), cases("interface", "lists without results"))
 def test_without_results_the_list_says_how_the_index_is(state: str, chunks: int, said: str) -> None:
-    now = replace(status(IndexState(state)), chunks=chunks)
+    now = replace(status(IndexState(state)), chunks=chunks, pending_count=0)
     assert said in empty_memory(now, {}).plain
+    stopped = replace(status(IndexState.STALE), chunks=0, pending_count=3)
+    assert "nothing is indexed yet\n\n3 files waiting" in empty_memory(stopped, {}).plain
     if not chunks:
         assert said in nothing_found(make_ranked(), now, {}).plain
     if state == IndexState.NO_INDEX:
