@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack
 from functools import partial
 from threading import TIMEOUT_MAX
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 from memtui.bus import Bus, SyncFailed, SyncFinished
 from memtui.cli.common_options import VECTORS_NEED_AN_AGENT, Invocation
 from memtui.engine import Engine
-from memtui.errors import IndexMissing, MemtuiError, SettingsError
+from memtui.errors import IndexMissing, MemtuiError, SettingsError, WriterLocked
 from memtui.memory.workspace import Found
 from memtui.model import IndexState, IndexStatus, Ranking, SyncStats
 from memtui.report.status import has_other_writer, state_detail
@@ -25,6 +26,9 @@ from memtui.settings.schema import RankingSettings, Settings, nested
 if TYPE_CHECKING:
     from memtui.engine.foreign.query_vectors import GivenVectors
     from memtui.index.foreign.agents import ForeignTarget
+
+_MOST_SECONDS, _LOOK_SECONDS = 10.0, 0.05
+"""So long, and so often, the index is waited for that another memtui is about to make."""
 
 
 class Session(Struct, frozen=True):
@@ -112,8 +116,16 @@ def open_reading(invocation: Invocation, *, warm: bool = False) -> Session:
     words_of = "the demo" if invocation.demo else f"the words of {root}"
     output.note(f"memtui: indexing {words_of}, this once")
     with open_session(invocation.with_options(flags=flags), write=True) as writing:
-        writing.engine.index.require_writer()
-        run_sync(writing)
+        try:
+            writing.engine.index.require_writer()
+            run_sync(writing)
+        except WriterLocked:
+            # The other memtui is about to make the index.
+            end = time.monotonic() + _MOST_SECONDS
+            while writing.engine.index.stamp() is None:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(_LOOK_SECONDS)
     return open_session(invocation, warm=warm)
 
 
@@ -132,9 +144,9 @@ def run_sync(session: Session, *, rebuild: bool = False) -> list[SyncStats]:
 
 def stale_warning(status: IndexStatus) -> str:
     """Return what to say when there is no index, or it is not that of the files and settings."""
-    if status.state is IndexState.NO_INDEX:
-        return "there is no index yet: `memtui index` makes one"
     kept = WORDS["writer"]["stale"].format(status.writer) * has_other_writer(status)
+    if status.state is IndexState.NO_INDEX:
+        return f"there is no index yet: {kept or '`memtui index` makes one'}"
     if kept or not status.pending_count:
         next_step = kept or "`memtui index` brings it up to date"
         return f"the index is stale: {state_detail(status)}; {next_step}"
@@ -143,7 +155,8 @@ def stale_warning(status: IndexStatus) -> str:
     changed += f", {len(status.removals)} of them gone or no longer chosen" * bool(status.removals)
     way = {0: "in", status.pending_count: "out"}.get(len(status.removals), "in or out")
     command = "memtui index" if status.foreign is None else "openclaw memory index"
-    return f"the index is stale: {changed} ({named}); `{command}` takes them {way}"
+    them = "it" if status.pending_count == 1 else "them"
+    return f"the index is stale: {changed} ({named}); `{command}` takes {them} {way}"
 
 
 def agent_target(invocation: Invocation) -> tuple[ForeignTarget, GivenVectors | None]:

@@ -9,6 +9,7 @@ import threading
 import tomllib
 from collections.abc import Iterable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -168,12 +169,12 @@ def test_the_status_says_what_waits_and_the_command_that_makes_it(
     with monkeypatch.context() as other:
         other.setattr("memtui.engine.own_index.WriterLock.writer", lambda lock: "process 7")
         told = memtui("doctor", "--root", str(notes)).out
-        assert "-> another memtui (process 7) keeps the index and takes changes in" in told
+        assert "-> another memtui (process 7) keeps the index and takes in what it has on" in told
         assert "brings it up to date" not in told
     (notes / "MEMORY.md").unlink()
     status = memtui("status", "--root", str(notes))
     assert f"stale (1 file waiting, 1 of them to be taken out, {chunk})" in status.out
-    assert "takes them out" in status.err
+    assert "takes it out" in status.err
     assert "to be taken out: MEMORY.md (gone)" in status.out
     assert "and take 1 file out" in memtui("index", "--dry-run", "--root", str(notes)).out
     (empty := notes.parent / "empty").mkdir()
@@ -353,7 +354,7 @@ def test_a_chunk_and_those_like_it_are_shown_without_credentials(memtui: Run, no
 
 
 def test_a_search_says_what_is_stale_and_names_no_command_that_is_refused(
-    memtui: Run, notes: Path
+    memtui: Run, notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = ("--root", str(notes))
     (notes / "USER.md").write_text("# User\n")
@@ -368,6 +369,15 @@ def test_a_search_says_what_is_stale_and_names_no_command_that_is_refused(
     lock = WriterLock(folder)
     assert lock.try_acquire()
     assert "works once that one has ended" in memtui("search", "memory", *place).err
+    away = notes.parent / "away"
+    shutil.copytree(folder.folder, away)
+    for path in folder.folder.glob("index-*"):
+        path.unlink()
+    assert "there is no index yet: another memtui" in memtui("status", *place).err
+    # The other memtui makes its index while this one waits.
+    made = partial(shutil.copytree, away, folder.folder, dirs_exist_ok=True)
+    monkeypatch.setattr("memtui.cli.session.time.sleep", lambda seconds: made())
+    assert "MEMORY.md" in memtui("search", "memory", *place).out
     lock.release()
 
 
