@@ -24,7 +24,6 @@ from msgspec import Struct
 
 from memtui.data import read_table
 from memtui.embedding.provider import BATCH_BYTES, Role, Values
-from memtui.embedding.registry import AUTO_REMOTE, PROVIDERS
 from memtui.errors import ProviderError
 from memtui.model import Failure
 from memtui.settings.files import value_in
@@ -446,7 +445,7 @@ def price_of(choice: EmbeddingSettings, provider: str, model: str) -> tuple[floa
     service = SERVICES.get(provider)
     if choice.price is not None:
         return choice.price, "", ""
-    if provider in PROVIDERS and provider not in AUTO_REMOTE:
+    if provider in ("minilm", "use-multilingual", "wordllama", "gguf", "ollama"):
         return FREE
     if service is None:
         return None
