@@ -29,7 +29,6 @@ from memtui.model import Stage
 from memtui.ranking.counterfactual.change import (
     FEATURE_OF,
     Change,
-    ChangeKind,
     Parameter,
     Value,
     apply,
@@ -540,7 +539,7 @@ def test_every_change_has_options_that_make_it(parameter: str, values: list[Valu
         if parameter is Parameter.LAMBDA:
             ranking = apply(ranking, Parameter.MMR, True)
         for value in values:
-            change = Change(parameter, value_of(ranking, parameter), value, 1, 1, ChangeKind.RAISE)
+            change = Change(parameter, value_of(ranking, parameter), value, 1, 1)
             flags = ("--profile", name, *flags_of(ranking, change).split(" "))
             for command in ("search", "explain"):
                 # A command keeps the help option of the program that it is first asked below.

@@ -38,7 +38,6 @@ from memtui.model.inquiry import (
 )
 from memtui.ranking.counterfactual.change import (
     Change,
-    ChangeKind,
     Counterfactuals,
     NoChange,
     NoChangeReason,
@@ -70,9 +69,9 @@ RANKING = Ranking(
 )
 CHANGES = Counterfactuals(
     (
-        Change(Parameter.K, 2, 3, 0.005025, 3, ChangeKind.RAISE),
-        Change(Parameter.VECTOR_WEIGHT, 0.3, 0.8125, 0.5125, 2, ChangeKind.RAISE),
-        Change(Parameter.MIN_SCORE, 0.35, None, 1.0, 2, ChangeKind.TURN_OFF),
+        Change(Parameter.K, 2, 3, 0.005025, 3),
+        Change(Parameter.VECTOR_WEIGHT, 0.3, 0.8125, 0.5125, 2),
+        Change(Parameter.MIN_SCORE, 0.35, None, 1.0, 2),
     ),
     (
         NoChange(Parameter.LAMBDA, NoChangeReason.NO_VALUE),

@@ -49,16 +49,6 @@ class Parameter(StrEnum):
     CANDIDATE_MULTIPLIER = "candidate_multiplier"
 
 
-class ChangeKind(StrEnum):
-    """The act that a change asks of a person."""
-
-    RAISE = "raise"
-    LOWER = "lower"
-    TURN_ON = "turn on"
-    TURN_OFF = "turn off"
-    CHOOSE = "choose"
-
-
 class NoChangeReason(StrEnum):
     """The reason why no change of a parameter is offered."""
 
@@ -80,7 +70,6 @@ class Change(Struct, frozen=True):
     new: Value
     cost: float
     rank_after: int
-    kind: ChangeKind
 
 
 class NoChange(Struct, frozen=True):
@@ -197,18 +186,7 @@ def cost(ranking: Ranking, parameter: Parameter, new: Value) -> float:
 def change_to(ranking: Ranking, parameter: Parameter, new: Value, rank_after: int) -> Change:
     """Describe the change of a parameter to a value that gives the chunk a rank."""
     old, price = value_of(ranking, parameter), cost(ranking, parameter, new)
-    return Change(parameter, old, new, price, rank_after, _kind_of(old, new))
-
-
-def _kind_of(old: Value, new: Value) -> ChangeKind:
-    if isinstance(new, str):
-        return ChangeKind.CHOOSE
-    if new is None or new is False:
-        return ChangeKind.TURN_OFF
-    if old is None or new is True:
-        return ChangeKind.TURN_ON
-    assert isinstance(old, (int, float))
-    return ChangeKind.RAISE if new > old else ChangeKind.LOWER
+    return Change(parameter, old, new, price, rank_after)
 
 
 def needed(ranking: Ranking, ranks: Iterable[LegRank]) -> Needed | None:
