@@ -60,7 +60,17 @@ from memtui.tui.screens.search.search_controller import BURST_SECONDS, MOST_CHAN
 from memtui.tui.widgets.parameter_panes import WEIGHTS, ParamPanel, describe_change, effect, values
 from tests.support.hostile import ATTACKS
 from tests.support.small_memory import NOW, SmallMemory
-from tests.tui.harness import Running, all_lines, dark, press, running, screen_text, settle, until
+from tests.tui.harness import (
+    Running,
+    all_lines,
+    dark,
+    press,
+    press_at_once,
+    running,
+    screen_text,
+    settle,
+    until,
+)
 
 FULL = Ranking(decay=Decay(enabled=True), mmr=Mmr(enabled=True), min_score=0.2)
 
@@ -270,6 +280,13 @@ async def test_filters_alone_say_how_many_pass_and_by_which_day(
         assert "undated" in run.text
 
 
+async def test_keys_that_come_at_once_are_taken_in_their_order(run_on: Any) -> None:
+    async with run_on() as run:
+        await run.search("router")
+        await press_at_once(run.pilot, "ctrl+u", *"garden", "backspace", *"ias", "left", "x")
+        assert run.app.search_screen.query_input.value == "gardeiaxs"
+
+
 async def test_what_is_chosen_is_kept_and_where_the_keys_are_too(run_on: Any) -> None:
     async with run_on(Ranking(k=10)) as run:
         screen = run.app.search_screen
@@ -468,7 +485,7 @@ async def test_a_result_stands_at_the_line_of_its_best_passage(
         await run.search("zeppelin lighthouse")
         await run.press("escape")
         assert "memory/long.md:31" in all_lines(run.app.search_screen.results)
-        assert [line for line in run.text.splitlines() if "31 █- The zeppelin" in line]
+        assert [line for line in run.text.splitlines() if "31 ▉- The zeppelin" in line]
         await run.press("y", "e")
         assert run.app.clipboard == "memory/long.md#L31"
         assert [call.args[-1] for call in edit.call_args_list] == [31]
@@ -480,7 +497,7 @@ async def test_a_result_stands_at_the_line_of_its_best_passage(
         assert "memory/long.md:31" in str(run.app.search_screen.pin_strip.render())
         await run.press("p")
         await run.press("enter")
-        assert [line for line in run.text.splitlines() if "█" in line and "zeppelin" in line]
+        assert [line for line in run.text.splitlines() if "▉" in line and "zeppelin" in line]
         await run.press("escape", "C")
         assert "31 ▌- The zeppelin" in run.text
 
@@ -518,7 +535,7 @@ async def test_the_strip_cuts_nothing_and_keeps_what_was_changed(width: int, run
         strip, rankings = run.app.search_screen.strip, run.app.search_screen.rankings
         rankings.step("fusion", 0)
         notes = "", "words covered nearby 3.25→3.50, twice: 3 moved, 1 in, 1 out"
-        for note, key in product(notes, ("alt+,", ",")):
+        for note, key in product(notes, ("alt+p", ",")):
             rankings.note(note)
             line = strip.render().plain
             assert "…" not in line or width == 40
@@ -528,7 +545,7 @@ async def test_the_strip_cuts_nothing_and_keeps_what_was_changed(width: int, run
                 assert "RRF" in line
                 # What has no room is counted, beside the key that shows it.
                 assert (f"more: press {key}" in line) is ("profile memtui" not in line)
-            await run.press("escape" if key == "alt+," else "slash")
+            await run.press("escape" if key == "alt+p" else "slash")
         rankings.change(PROFILES["openclaw-2026.9"])
         rankings.note("")
         assert width < 80 or "profile openclaw-2026.9" in strip.render().plain

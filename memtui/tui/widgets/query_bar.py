@@ -6,6 +6,7 @@ import re
 from typing import Any, ClassVar
 
 from textual import events
+from textual.binding import Binding
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.geometry import Size
@@ -18,6 +19,7 @@ LONGEST = 5000
 """More than a query may have, so that what is pasted beyond is told and not lost in silence."""
 _CONTROL = re.compile(r"(?:\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x1f\x7f-\x9f])+")
 """Ends of lines, and what else moves the cursor of a terminal or changes its colours."""
+_EDITS = {one.action for one in Input.BINDINGS if isinstance(one, Binding)}
 
 
 class QueryBar(Horizontal):
@@ -61,10 +63,20 @@ class SafeInput(Input):
     virtual_size: Reactive[Size] = Reactive(Size(0, 0), layout=False)
     """Without a layout of the whole screen for every key: the height is one line for ever."""
 
-    def on_key(self, event: events.Key) -> None:
-        """Leave what Alt is bound to with a key to the screen: Textual would type the letter."""
-        if event.key.startswith("alt+") and event.key in self.screen.active_bindings:
-            event.prevent_default()
+    async def on_key(self, event: events.Key) -> None:
+        """Leave what Alt is bound to with a key to the screen: Textual would type the letter.
+
+        What the keys of the line do is done at once: on the way that Textual sends them through
+        the screen, letters that are typed behind them would overtake them.
+        """
+        is_alt = event.key.startswith("alt+")
+        bound = None if event.is_printable and not is_alt else self.screen.active_bindings
+        if bound and (line := bound.get(event.key)) is not None:
+            if is_alt:
+                event.prevent_default()
+            elif line.node is self and line.binding.action in _EDITS:
+                event.stop()
+                await self.run_action(line.binding.action)
 
     def on_paste(self, event: events.Paste) -> None:
         """Take every line that is pasted, as one line, as far as it fits.
