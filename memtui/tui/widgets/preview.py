@@ -482,7 +482,7 @@ class Preview(LineView):
         line, chunk = self._note.numbers[block], self.chunk
         is_inside = chunk is not None and chunk.start_line <= line <= chunk.end_line
         is_passage = self.passage[0] <= line <= self.passage[1]
-        marker = "█" if is_passage else "▌" if is_inside else " "
+        marker = "▉" if is_passage else "▌" if is_inside else " "
         marker_style = self._mark_style("marker")
         if self.rendered:
             return self.visual_style, Content.styled(marker, marker_style) + " "

@@ -32,7 +32,7 @@ from memtui.tui.widgets.preview import Preview
 from memtui.tui.widgets.query_bar import QueryBar
 from memtui.tui.widgets.timeline import DayOpened, Measure, Timeline
 
-_MARKS = "   ▌ this chunk █ best lines ╭│╰ each ║ two"
+_MARKS = "   ▌ this chunk ▉ best lines ╭│╰ each ║ two"
 
 
 class BrowseScreen(Screen[None]):
