@@ -50,8 +50,11 @@ def profiles(invocation: Invocation) -> int | None:
             made_of = start = keys.pop("profile")
             note = f"  # {source} {', over '.join([place, *places])}"
         idle = own.without_effect(BUILT_IN[start]) if own is not None else ()
+        base = schema.values_of(BUILT_IN[start])
         for key, value in keys.items():
-            made_of += f", {key} = {toml_value(value)}{' (no effect)' if key in idle else ''}"
+            # A copy sets what it has in common, too.
+            if value != base.get(key):
+                made_of += f", {key} = {toml_value(value)}{' (no effect)' if key in idle else ''}"
         is_used = name == settings.ranking.profile
         entries.append(
             {

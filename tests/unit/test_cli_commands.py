@@ -423,6 +423,7 @@ def test_what_is_shown_of_a_built_in_profile_can_be_added(
     shown = memtui("profiles", "show", name)
     (tmp_path / "copy.toml").write_text(shown.out)
     assert memtui("profiles", "add", str(tmp_path / "copy.toml")).code == 0
+    assert f"{name}  # user" in memtui("profiles").out, "nothing differs"
     copy = memtui("profiles", "show", f"my-{name}", "--json").document["profile"]["ranking"]
     ranking = memtui("profiles", "show", name, "--json").document["profile"]["ranking"]
     assert copy == ranking | {"profile": f"my-{name}"}
