@@ -17,7 +17,7 @@ from memtui.engine import Engine
 from memtui.errors import IndexMissing, MemtuiError, SettingsError, WriterLocked
 from memtui.memory.workspace import Found
 from memtui.model import IndexState, IndexStatus, Ranking, SyncStats
-from memtui.report.status import has_other_writer, state_detail
+from memtui.report.status import state_detail
 from memtui.report.words import WORDS
 from memtui.settings.load import Loaded, SettingsFiles, Source, values_in
 from memtui.settings.openclaw.releases import RELEASES
@@ -26,9 +26,6 @@ from memtui.settings.schema import RankingSettings, Settings, nested
 if TYPE_CHECKING:
     from memtui.engine.foreign.query_vectors import GivenVectors
     from memtui.index.foreign.agents import ForeignTarget
-
-_MOST_SECONDS, _LOOK_SECONDS = 10.0, 0.05
-"""So long, and so often, the index is waited for that another memtui is about to make."""
 
 
 class Session(Struct, frozen=True):
@@ -121,11 +118,11 @@ def open_reading(invocation: Invocation, *, warm: bool = False) -> Session:
             run_sync(writing)
         except WriterLocked:
             # The other memtui is about to make the index.
-            end = time.monotonic() + _MOST_SECONDS
+            end = time.monotonic() + 10
             while writing.engine.index.stamp() is None:
                 if time.monotonic() > end:
                     raise
-                time.sleep(_LOOK_SECONDS)
+                time.sleep(0.05)
     return open_session(invocation, warm=warm)
 
 
@@ -144,7 +141,7 @@ def run_sync(session: Session, *, rebuild: bool = False) -> list[SyncStats]:
 
 def stale_warning(status: IndexStatus) -> str:
     """Return what to say when there is no index, or it is not that of the files and settings."""
-    kept = WORDS["writer"]["stale"].format(status.writer) * has_other_writer(status)
+    kept = WORDS["writer"]["stale"].format(status.writer) * status.has_other_writer
     if status.state is IndexState.NO_INDEX:
         return f"there is no index yet: {kept or '`memtui index` makes one'}"
     if kept or not status.pending_count:

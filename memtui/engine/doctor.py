@@ -320,7 +320,6 @@ def index_checks(status: IndexStatus, cache_mb: int) -> Iterator[Check]:
     folder, provider = IndexFolder(Path(status.index_dir)), status.provider
     parts = ((status.files, "file"), (status.chunks, "chunk"), (status.vectors, "vector"))
     holds = ", ".join(counted(count, noun) for count, noun in parts)
-    is_kept = status.writer not in ("none", "this process")
     match status.state:
         case IndexState.NO_INDEX:
             yield problem("index", "there is none yet", _BUILD, EXIT_INDEX)
@@ -331,7 +330,9 @@ def index_checks(status: IndexStatus, cache_mb: int) -> Iterator[Check]:
             waits = changed if status.pending_count else "chunks wait for a vector"
             if provider.differs_from(status.made_by):
                 waits = f"its vectors are by {status.made_by}, not by {provider.actual}"
-            hint = _KEPT.format(status.writer) if is_kept else "`memtui index` brings it up to date"
+            hint = "`memtui index` brings it up to date"
+            if status.has_other_writer:
+                hint = _KEPT.format(status.writer)
             yield Check("index", f"{holds}; {waits}", hint, "note")
         case state:
             yield Check("index", f"{state.value}, {holds}, in {status.index_dir}")
@@ -350,7 +351,7 @@ def index_checks(status: IndexStatus, cache_mb: int) -> Iterator[Check]:
         except (MemtuiError, DatabaseError) as error:
             hint = "delete it: its vectors are made again"
             yield problem("cache", f"{folder.cache_path} cannot be read: {error}", hint)
-    if is_kept:
+    if status.has_other_writer:
         yield Check("writer", f"{status.writer} writes to it", "close it to index here", "note")
     yield from (Check("warning", warning, grade="note") for warning in status.warnings)
     yield from (problem(record.where, record.message, _REBUILD) for record in status.errors)

@@ -411,6 +411,11 @@ class IndexStatus(Struct, frozen=True, kw_only=True):
     """The requests to providers by the syncs of this run of the program."""
 
     @property
+    def has_other_writer(self) -> bool:
+        """True while another memtui keeps the index up to date, and this one follows it."""
+        return self.foreign is None and self.writer not in ("none", "this process")
+
+    @property
     def without_vector(self) -> int:
         """The number of chunks whose vector is still to be made."""
         return self.chunks - self.vectors - len(self.withheld) - self.unread

@@ -256,7 +256,7 @@ def _section(name: str, rows: Iterable[Row]) -> Section:
 
 def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
     state, provider, watcher = state_words(status.state), status.provider, status.watcher
-    whose = "other" if has_other_writer(status) else "command" if now is None else "screen"
+    whose = "other" if status.has_other_writer else "command" if now is None else "screen"
     # What degraded it stands beside the provider.
     if status.state is not IndexState.DEGRADED and (detail := brief(state_detail(status))):
         state += f" ({detail})"
@@ -273,7 +273,7 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
         ]
         keys = words.WORDS["sources"]["screen"] * (whose == "screen")
         yield Row(("sources", ", ".join(counts) + keys))
-    if has_other_writer(status):
+    if status.has_other_writer:
         keeps = words.WORDS["writer"]["command" if now is None else "screen"]
         yield Row(("kept by", keeps.format(status.writer)), tone=Tone.WARN)
     fails = provider.actual is None or is_fallback(provider)
@@ -296,7 +296,7 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
     detail = f" ({watcher.detail})" if watcher.detail else ""
     event = watcher.last_event if now is not None else None
     seen = f", last event {words.ago(event, now)}" if event is not None else ""
-    follows = words.WORDS["watcher"]["other" if has_other_writer(status) else watcher.mode]
+    follows = words.WORDS["watcher"]["other" if status.has_other_writer else watcher.mode]
     yield Row(("changes", f"{follows}{detail}{seen}"))
     if status.last_sync is not None:
         yield Row(("last sync", last_sync_words(status.last_sync, now)))
@@ -375,11 +375,6 @@ def state_detail(status: IndexStatus) -> str:
             return f"no notes; {LOOKS_FOR}"
         case _:
             return ""
-
-
-def has_other_writer(status: IndexStatus) -> bool:
-    """Return whether another memtui keeps the index up to date, and this one follows it."""
-    return status.foreign is None and status.writer not in ("none", "this process")
 
 
 def present_errors(status: IndexStatus) -> int:

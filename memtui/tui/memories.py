@@ -223,7 +223,7 @@ class Memories:
 
             def switched(_: None) -> None:
                 status = engine.index.status()
-                now = WORDS["writer"]["waits" if words.has_other_writer(status) else "switched"]
+                now = WORDS["writer"]["waits" if status.has_other_writer else "switched"]
                 text = safe_line(f"provider {provider}, {saved}: {now.format(status.writer)}")
                 app.notify(text, markup=False, timeout=8)
                 if app.search_screen.is_built:

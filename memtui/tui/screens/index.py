@@ -23,13 +23,7 @@ from memtui.model import IndexState, IndexStatus
 from memtui.model.status import FileState, FileTruth
 from memtui.report.layout import Row as ReportRow
 from memtui.report.layout import Tone
-from memtui.report.status import (
-    has_other_writer,
-    present_errors,
-    state_words,
-    status_sections,
-    tone_of,
-)
+from memtui.report.status import present_errors, state_words, status_sections, tone_of
 from memtui.report.words import WORDS
 from memtui.text.sanitize import safe_line
 from memtui.tui import fmt, glyphs
@@ -210,7 +204,7 @@ class IndexScreen(Screen[None]):
 
     def worded(self, binding: Binding) -> Binding:
         """Offer neither sync nor rebuild where another memtui keeps the index."""
-        is_other = has_other_writer(self.engine.index.status())
+        is_other = self.engine.index.status().has_other_writer
         if is_other and "search_screen" in binding.action:
             return replace(binding, show=False, tooltip=WORDS["writer"]["not_now"])
         return binding
@@ -246,7 +240,7 @@ def what_is_listed(status: IndexStatus) -> str:
         # Of what waits only those to be taken out have a reason.
         has_why = status.skipped or status.removals or counts["failed"]
         return f"{listed}: tab shows which{', and why' * bool(has_why)}"
-    if has_other_writer(status):
+    if status.has_other_writer:
         return WORDS["writer"]["read_only"].format(status.writer)
     files = fmt.count(status.files, "file")
     # What is left out is known once the files were looked at.

@@ -222,7 +222,7 @@ class ProvidersScreen(Dialog[Chosen | None], keys="providers"):
         if files is not None:
             answers["write"] = ("apply and write to the settings", "w")
         model = words.model_words(cost.model or listing.model, listing.dimensions)
-        when = "other" if words.has_other_writer(self._engine.index.status()) else "now"
+        when = "other" if self._engine.index.status().has_other_writer else "now"
         when += "_back" * (listing.name == requested_name(configured))
         facts = [
             ("model", Content(model or "the provider's own")),

@@ -16,7 +16,6 @@ from textual.widgets import Static
 from memtui.engine import Engine
 from memtui.model.conversations import TranscriptSource, is_source
 from memtui.report.conversations import WAITS, source_state, source_words
-from memtui.report.status import has_other_writer
 from memtui.report.words import WORDS, ending
 from memtui.settings.load import SettingsFiles
 from memtui.settings.write import Plan, names_for, opted_in, plan_transcripts
@@ -75,7 +74,7 @@ class TranscriptsScreen(Dialog[str], keys="transcripts"):
 
         def take(sources: Sequence[TranscriptSource]) -> None:
             writes = "" if self._files is None else WORDS["choice"]["written"]
-            writes += WORDS["choice"]["later"] * has_other_writer(self._engine.index.status())
+            writes += WORDS["choice"]["later"] * self._engine.index.status().has_other_writer
             self.query_one("#transcripts-intro", Static).update(message("sources", writes=writes))
             before, shown = {*self.selected}, [*self.sources.values()]
             self.sources = {source.name: source for source in sources}

@@ -33,7 +33,7 @@ def state_line(status: IndexStatus) -> Content:
     """Return the state as glyph and words, with what it means: `◌ stale: 2 files waiting`."""
     details = [safe_line(words.state_detail(status))]
     if status.state in _NEXT and status.foreign is None:
-        is_other = words.has_other_writer(status)
+        is_other = status.has_other_writer
         # A rebuild would not bring the folder back.
         last = status.errors[-1].where if status.errors else ""
         is_folder = status.state is IndexState.ERROR and last == "folder"
@@ -170,7 +170,7 @@ def status_segments(status: IndexStatus) -> list[Content]:
     else:
         seen = f", {fmt.ago(watcher.last_event)}" if watcher.last_event else ""
         follows = f"{_WATCHING.get(watcher.mode, watcher.mode)}{seen}"
-        if words.has_other_writer(status):
+        if status.has_other_writer:
             follows = "another memtui writes the index"
         segments = [
             provider_segment(status.provider),

@@ -437,7 +437,7 @@ class SearchScreen(Screen[None]):
         if self.foreign and binding.id == "index.sync":
             tooltip = "Look at the agent's index again; nothing of it is changed"
             return replace(binding, description="check again", tooltip=tooltip)
-        if binding.id == "index.sync" and self.status and words.has_other_writer(self.status):
+        if binding.id == "index.sync" and self.status and self.status.has_other_writer:
             return replace(binding, show=False, tooltip=WORDS["writer"]["not_now"])
         if self.foreign and binding.id == "index.rebuild":
             return replace(binding, description="")
