@@ -378,11 +378,8 @@ class TranscriptStore(ABC):
         return ""
 
     def run_of(self, name: str, indexed: int) -> str:
-        """Return how a source with so many in the index is for a run; empty where it is as written.
-
-        `run`: on for this run, `off`: off for it, `other`: on for that of another memtui, which
-        keeps the index.
-        """
+        """Return `run` or `off` for a source that is on or off for this run alone, `other` for one
+        that another memtui has on, by how many the index has; empty for one that is as written."""
         return ""
 
     def take_written(self) -> TranscriptScope:

@@ -352,7 +352,7 @@ class Indexer:
         connection = self._live.connection()
         with mapped_errors(self._live.path):
             skipped, waiting = compare(self.job, connection)
-        self._update(skipped=skipped)
+        self._update(skipped=tuple(skipped))
         self._seen = dict.fromkeys(waiting)
 
     def _trim(self) -> None:

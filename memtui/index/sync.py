@@ -158,15 +158,12 @@ def _discover(job: Job) -> Discovery:
     return with_transcripts(notes, job.transcripts, cancelled=job.cancelled)
 
 
-def compare(job: Job, connection: database.Connection) -> tuple[tuple[SkippedFile, ...], list[str]]:
-    """Return the files that are not indexed, and the paths of the notes that are to be read.
-
-    The folder itself where it cannot be listed.
-    """
+def compare(job: Job, connection: database.Connection) -> tuple[list[SkippedFile], list[str]]:
+    """Return what is left out, the folder where it cannot be listed, and the notes that wait."""
     notes, known = discover(job.scope), index_rows.known_files(connection)
     discovery = with_transcripts(notes, job.transcripts)
     changed = index_rows.plan_changes(notes.files, known).changed
-    return (*discovery.skipped, *index_rows.skipped_when_read(connection)), [*changed]
+    return [*discovery.skipped, *index_rows.skipped_when_read(connection)], [*changed]
 
 
 def _ended(job: Job, began: float) -> Job:

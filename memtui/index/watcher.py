@@ -224,8 +224,8 @@ class Watcher:
         self._next_look = time.monotonic() + seconds
         """The time of the next look at the conversations."""
         self._first, self._due = -math.inf, math.inf
-        """The beginning of the burst and the time it counts as over; infinite without one.
-        What changed before the start is a burst that has lasted long enough."""
+        """The beginning of the burst and the time it counts as over, infinite without one; what
+        changed before the start is due at once."""
         self._thread = threading.Thread(target=self._run, name="memtui-watch", daemon=True)
 
     def start(self) -> None:
@@ -372,10 +372,7 @@ class TranscriptFollower:
         self.forget()
 
     def forget(self, *, is_stopped: bool = False) -> None:
-        """Look at all of them again next time: the index is another.
-
-        Where a run was stopped, what it left waits for the next one instead of beginning it.
-        """
+        """Look at all of them again next time; what a stopped run left then begins no other."""
         self._is_stopped = is_stopped
         self._last: dict[str, Stamp] | None = None
         if self.is_writer():

@@ -113,7 +113,9 @@ def _blocks(text: str) -> Iterator[tuple[str, int, int]]:
         line = (begun.lastgroup or "") if begun is not None else ""
         if begun is not None and line == "speaker":
             kinds = ("item", "said item") if begun["bullet"] else ("", line)
-            line = kinds[_is_name(begun["name"].split())]
+            words = begun["name"].split()
+            is_label = len(words) > 3 or words[0].lower() in _LABELS
+            line = kinds[not is_label and not any(word[0].islower() for word in words)]
         if kind == "code":
             is_new = False
         elif line in ("speaker", "code", "blank"):
@@ -130,11 +132,6 @@ def _blocks(text: str) -> Iterator[tuple[str, int, int]]:
             kind, start = "", end
         at = end
     yield kind, start, at
-
-
-def _is_name(words: list[str]) -> bool:
-    is_label = len(words) > 3 or words[0].lower() in _LABELS
-    return not is_label and not any(word[0].islower() for word in words)
 
 
 def _cut(text: str, kind: str, start: int, end: int) -> Iterator[Span]:

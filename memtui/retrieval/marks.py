@@ -167,7 +167,7 @@ def _parsed(terms: tuple[str, ...], language: str) -> _Terms:
         scripts = split_scripts(unicodedata.normalize("NFKC", term))
         parsed.pieces.extend((piece, place) for piece in scripts[1::2])
         text = only_spaced("".join(scripts))
-        words = _stems(text, language)
+        words = [forms[0] for *_, forms in _stem_places(text.encode("utf-8", "replace"), language)]
         if len(scripts) > 1:
             # A term of several scripts is marked piece by piece.
             parsed.stems.update({stem: place for stem in words if stem not in parsed.stems})
@@ -179,10 +179,6 @@ def _parsed(terms: tuple[str, ...], language: str) -> _Terms:
                 ((_, _, beginning),) = token_places(text.encode("utf-8", "replace"), FOLDING)
                 parsed.beginnings.append((beginning, place))
     return parsed
-
-
-def _stems(text: str, language: str) -> list[str]:
-    return [forms[0] for *_, forms in _stem_places(text.encode("utf-8", "replace"), language)]
 
 
 def _stem_places(encoded: bytes, language: str) -> list[tuple[int, int, tuple[str, ...]]]:

@@ -321,8 +321,12 @@ class SweepScreen(Screen[Ranking | None]):
             (f"   {safe_line(self.ranked.pool.query)}", fmt.MUTED),
         )
         flips = self._flip_lines()
+        names = [
+            Content.styled(f" {_NAMES[one]} ", "bold reverse" if one is self.parameter else "")
+            for one in self.subjects
+        ]
         for selector, draw in (
-            ("#sweep-parameters", self._parameter_lines),
+            ("#sweep-parameters", lambda width: fmt.flowing(names, width, " ")),
             ("#sweep-flips", lambda width: flips),
             ("#sweep-order", lambda width: self._order_lines(order, width)),
         ):
@@ -330,13 +334,6 @@ class SweepScreen(Screen[Ranking | None]):
         box, value = self.query_one("#sweep-order-box"), value_text(self.parameter, self.cursor)
         box.border_title = Content.assemble("List at ", (value, "bold $primary"))
         box.border_subtitle = Content(effect(difference(self.ranked, order)))
-
-    def _parameter_lines(self, width: int) -> list[Content]:
-        names = [
-            Content.styled(f" {_NAMES[one]} ", "bold reverse" if one is self.parameter else "")
-            for one in self.subjects
-        ]
-        return fmt.flowing(names, width, " ")
 
     def _flip_lines(self) -> list[Content]:
         """Return what happens at the next flip to the left, and at the one to the right.
