@@ -384,8 +384,9 @@ def write_meta(connection: Connection, values: Mapping[str, str]) -> None:
             connection.executemany("INSERT OR REPLACE INTO meta VALUES(?, ?)", new)
 
 
-def check_version(meta: Mapping[str, str], path: Path) -> None:
-    """Raise `IndexDamaged` for a file that is no index, `IndexUnusable` for a newer memtui's."""
+def check_version(meta: Mapping[str, str], path: Path, oldest: int = 0) -> None:
+    """Raise `IndexDamaged` for what is no index, `IndexUnusable` for one of a newer memtui, and
+    `IndexMissing` for one before the `oldest` schema."""
     version = meta.get("schema_version", "")
     if not version.isdecimal():
         raise IndexDamaged(f"{path.name} is no index of memtui", hint="`memtui index` rebuilds it")
@@ -394,6 +395,8 @@ def check_version(meta: Mapping[str, str], path: Path) -> None:
             f"{path.name} has schema {version}, this memtui knows {SCHEMA_VERSION}",
             hint="a newer memtui wrote it: update, or `memtui index --force` rebuilds it",
         )
+    if int(version) < oldest:
+        raise IndexMissing(f"{path.name} has schema {version}", hint="`memtui index` rebuilds it")
 
 
 def made_by(meta: Mapping[str, str]) -> ProviderIdentity | None:

@@ -28,6 +28,7 @@ _GENERATION = re.compile(r"index-(\d{1,15})\.db(\.building)?(-wal|-shm|-journal)
 # Long enough to outlast another process that only asks who holds the lock.
 _LOCK_SECONDS = 0.3
 _OPENING_TRIES = 3
+_OLDEST_SCHEMA = 4  # An index of before lacks tables that are read: it is made anew.
 
 
 class IndexFolder:
@@ -165,7 +166,7 @@ class LiveIndex:
             try:
                 connection = database.open_database(path, readonly=True)
                 with errors.undone_on_error(connection.close), database.mapped_errors(path):
-                    database.check_version(database.read_meta(connection), path)
+                    database.check_version(database.read_meta(connection), path, _OLDEST_SCHEMA)
                     find_stems(connection)
             except (errors.IndexMissing, errors.IndexUnusable):
                 # With another generation the files of this one go, also while they are opened.

@@ -22,8 +22,8 @@ from memtui.bus import (
     SyncStarted,
 )
 from memtui.embedding.provider import ProviderIdentity, Vector
-from memtui.errors import WorkspaceNotFound
-from memtui.index.database import Recipe, number, open_database
+from memtui.errors import IndexMissing, WorkspaceNotFound
+from memtui.index.database import Recipe, number, open_database, write_meta
 from memtui.index.generations import LiveIndex, WriterLock
 from memtui.index.indexer import Indexer
 from memtui.index.job import WORTH_A_WAIT, IndexerStatus, ProgressReporter, TypingPause, Work
@@ -296,6 +296,19 @@ def test_an_index_is_made_again_when_only_the_count_meets_the_damage(
     after = workspace.contents()
     assert (after.chunks, after.terms) == (before.chunks, before.terms)
     assert after.files.keys() == before.files.keys()
+
+
+def test_an_index_of_a_schema_without_conversations_is_made_anew_without_a_word_of_damage(
+    workspace: Workspace, indexer: Indexer
+) -> None:
+    sync(indexer)
+    with closing(open_database(workspace.folder.path(1))) as connection:
+        connection.execute("DROP TABLE transcripts")
+        write_meta(connection, {"schema_version": "3"})
+    with closing(LiveIndex(workspace.folder)) as live, pytest.raises(IndexMissing):
+        live.connection()
+    snapshot = sync(indexer)
+    assert (snapshot.files, snapshot.generation, snapshot.errors) == (20, 2, ())
 
 
 def test_failures_are_named_and_the_thread_goes_on(
