@@ -106,7 +106,8 @@ def answer(session: Session, query: str) -> tuple[Ranked, list[str]]:
         shown = f"{len(ranked.hits)} of {words.count(ranked.pool.found)}"
         warnings.append(f"{shown} listed: -n N lists up to 200")
     warnings += [f"{words.leg_name(leg)} {words.leg_words(states[leg])}" for leg in failed]
-    note = vectors_note(states, status.provider, full=True)
+    # Beside another memtui the index is stale alone: what makes vectors is refused.
+    note = "" if status.has_other_writer else vectors_note(states, status.provider, full=True)
     if not is_foreign and (note := note if status.files else state_detail(status)):
         warnings.append(note)
     if lacks_passages(ranked):
