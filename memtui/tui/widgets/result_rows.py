@@ -341,8 +341,8 @@ def nothing_found(ranked: Ranked, status: IndexStatus | None, keymap: Mapping[st
 def empty_memory(status: IndexStatus, keymap: Mapping[str, str]) -> Content:
     """Say how the index is when there is nothing in it to show, or not yet."""
     own = (IndexState.INDEXING, IndexState.ERROR, IndexState.NO_INDEX)
-    name = "opening" if status.chunks else "waiting" if status.pending_count else "empty"
-    name = status.state.value if status.state in own else name
+    empty = "waiting" if status.pending_count and status.foreign is None else "empty"
+    name = status.state.value if status.state in own else "opening" if status.chunks else empty
     if f"foreign_{name}" in _MESSAGES and status.foreign is not None:
         name = f"foreign_{name}"
     return message(
