@@ -15,7 +15,7 @@ from msgspec import Struct
 from rich.segment import Segment
 from textual import events
 from textual.content import Content
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.reactive import Reactive
 from textual.scroll_view import ScrollView
@@ -72,6 +72,12 @@ class LineView(ScrollView, can_focus=True):
         if self.scrollable_content_region.width != self._width:
             self.lay_out(self._draw_lines, again=True)
         self.refresh()
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        if self._width != self.scrollable_content_region.width:
+            # What was measured after a change and before its layout gets no Resize from Textual.
+            self.post_message(events.Resize(self.size, self.virtual_size, self.container_size))
+        return super().render_lines(crop)
 
     def line_at(self, at: int) -> Content | None:
         """Return a line; `None` below the last one."""
@@ -345,7 +351,7 @@ class RowList(LineView, inherit_bindings=False):
     def redraw(self) -> None:
         """Draw every row again, for another width or by another clock."""
         lines, self._drawn = self.tops[-1], {}
-        self._width = max(1, self.scrollable_content_region.width - self._margin)
+        self._width = self.scrollable_content_region.width
         self.set_heights(
             row.lines or len(self._lines_of(place)) for place, row in enumerate(self.rows)
         )
@@ -355,7 +361,7 @@ class RowList(LineView, inherit_bindings=False):
     def _lines_of(self, place: int) -> list[Content]:
         if place not in self._drawn:
             row = self.rows[place]
-            width = self._width + (self._margin if row.is_heading else 0)
+            width = max(1, self._width - (0 if row.is_heading else self._margin))
             lines = row.draw(width).split("\n", allow_blank=True)
             self._drawn[place] = [line.truncate(width, ellipsis=True) for line in lines]
         return self._drawn[place]
@@ -383,7 +389,7 @@ class RowList(LineView, inherit_bindings=False):
 
     def on_resize(self, event: events.Resize) -> None:
         event.prevent_default()
-        if self._width != self.scrollable_content_region.width - self._margin:
+        if self._width != self.scrollable_content_region.width:
             self.redraw()
         self._reveal()
 

@@ -308,6 +308,7 @@ class Preview(LineView):
         return max(0, self.scrollable_content_region.width - self.margin_cells)
 
     def _wrap(self) -> None:
+        self._width = self.scrollable_content_region.width
         self._room, self._drawn, self.chosen = self._present_room, {}, None
         self.set_heights(self._note.heights(self._room) if self._room else ())
 
@@ -435,7 +436,7 @@ class Preview(LineView):
         """Wrap for another width; place the chunk once there is a size to place it in."""
         event.prevent_default()
         is_at_chunk = self.scroll_target_y == self._placed_at
-        if self._room != self._present_room:
+        if self._width != self.scrollable_content_region.width:
             top = self.top
             self._wrap()
             self.go_to_line(*top) if self._is_placed else None
