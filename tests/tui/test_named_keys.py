@@ -50,7 +50,7 @@ async def test_every_key_that_is_named_has_an_effect(
     named = [""]
     while not set(named) <= set(pressed):
         async with running(
-            lambda bus: memory.open(bus, homes=homes), size=(120, 40), options=options
+            lambda bus: memory.open(bus, homes=homes), size=(120, 24), options=options
         ) as run:
             await run.search("router")
             for key in ("escape", *keys.split()):
