@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from memtui.data import read_table
 from memtui.embedding.provider import byte_size, split_input
 from memtui.errors import IsCancelled, stop_if
-from memtui.index.database import Connection, number
+from memtui.index.database import Connection, Recipe, number, transaction, write_meta
 from memtui.memory.chunking import chunk_id
 from memtui.memory.documents import text_hash
 from memtui.model import ChunkSpan, Document, Reason, SkippedFile, SourceCount, SourceFile
@@ -213,6 +213,15 @@ def write_chunks(
         last, place = row, (start, end)
         names.append(name)
     return names, added
+
+
+def take_model(connection: Connection, recipe: Recipe) -> None:
+    """Make an index of words alone one that waits for the vectors of the recipe's model."""
+    function: Any = chunk_id
+    connection.create_scalar_function("chunk_id", function)
+    with transaction(connection):
+        connection.execute(_SQL["take_model"], (recipe.model,))
+        write_meta(connection, recipe.meta())
 
 
 def write_words(connection: Connection, row: int, words: str) -> None:

@@ -109,6 +109,12 @@ def sync(job: Job) -> Job:
     with database.mapped_errors(path), closing(database.open_database(path)) as connection:
         meta = database.read_meta(connection)
         database.check_version(meta, path)
+        if _is_for_model(job.recipe, connection, meta):
+            with _next_generation(job) as copy:
+                _copy(job, connection, copy)
+                with closing(database.open_database(copy)) as copied:
+                    index_rows.take_model(copied, job.recipe)
+            return sync(job)
         if not job.recipe.matches(meta):
             job = _kept_meanwhile(job, connection, meta)
         # Before the scan, so that a write during it counts as too close to be trusted.
@@ -132,13 +138,29 @@ def sync(job: Job) -> Job:
             VectorsPhase(job, connection).run()
             if database.read_meta(connection).get(_HOLDS_REMOVED) == path.name:
                 with _next_generation(job) as copy:
-                    copy.touch(0o600)
-                    with database.interruptible(connection, job.cancelled):
-                        connection.execute(f"{_MERGE_WORDS}; VACUUM INTO ?", (str(copy),))
+                    _copy(job, connection, copy)
             elif connection.total_changes() != before:
                 database.checkpoint(connection)
             return _ended(job, began)
     return rebuild(job)
+
+
+def _copy(job: Job, connection: database.Connection, copy: Path) -> None:
+    copy.touch(0o600)
+    with database.interruptible(connection, job.cancelled):
+        connection.execute(f"{_MERGE_WORDS}; VACUUM INTO ?", (str(copy),))
+
+
+def _is_for_model(
+    recipe: database.Recipe, connection: database.Connection, meta: Mapping[str, str]
+) -> bool:
+    """Tell whether an index of words alone has the chunks that a recipe with a model makes."""
+    words_alone = replace(recipe, identity=None)
+    if recipe.identity is None or not words_alone.matches(meta):
+        return False
+    query = "SELECT ifnull(max(length(CAST(text AS BLOB))), 0) FROM chunks"
+    largest = database.number(connection, query)
+    return largest <= (recipe.identity.input_bytes or largest)
 
 
 def _discover(job: Job) -> Discovery:

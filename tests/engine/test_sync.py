@@ -10,6 +10,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -412,6 +413,31 @@ def test_the_scope_and_the_recipe_decide_what_is_indexed(
     workspace.recipe = Recipe(None, chunk_tokens=100, chunk_overlap=10)
     assert workspace.sync().stats.rebuild
     assert number(live.connection(), "SELECT count(*) FROM chunks") > before
+
+
+def test_an_index_of_words_alone_takes_a_model_without_reading_anything_again(
+    workspace: Workspace, live: LiveIndex
+) -> None:
+    recipe, workspace.recipe = workspace.recipe, Recipe(None)
+    workspace.write("a.md", paragraphs(10))
+    assert not workspace.sync().stats.rebuild
+    workspace.recipe = recipe
+    workspace.write("new.md", "the gate code is 9026\n")
+    first = HashedProvider.embed_documents
+    seen = []
+
+    def embed(self: HashedProvider, texts: list[str], **options: Any) -> Any:
+        seen.append((workspace.folder.current(), matches(live, "gate")))
+        return first(self, texts, **options)
+
+    with patch.object(HashedProvider, "embed_documents", embed):
+        stats = workspace.sync().stats
+    # What was saved meanwhile is found before any vector is made.
+    assert set(seen) == {(2, 1)}
+    assert (stats.rebuild, stats.files_added, stats.files_changed) == (False, 1, 0)
+    contents = workspace.contents()
+    assert len(contents.vectors) == len(contents.chunks) == stats.chunks_embedded
+    assert contents == workspace.fresh(workspace.data.parent / "fresh")
 
 
 def moments(workspace: Workspace, kind: str, happens: Callable[[], object]) -> Iterator[int]:
