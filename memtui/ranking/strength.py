@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from memtui.data import read_table
-from memtui.model import FEATURES, Drop, Hit, Leg, Ranked
+from memtui.model import FEATURES, Drop, Evidence, Hit, Leg, Ranked
 from memtui.ranking.trace import best_passage, first_citing
 
 _CUTS: Final = read_table("strength.toml")
@@ -56,8 +56,12 @@ def measure(ranked: Ranked, scored: Hit | Drop) -> Match | None:
             return Match(Strength.STRONG, rule="name")
         holds_words = any(len(term) > 1 or not term.isascii() for term in hit.terms)
         share = hit.share if holds_words else 0.0
-    model = str(pool.states[Leg.VECTOR].facts.get("model"))
-    sums, numbers = _CUTS["context"][pool.evidence], absolute_numbers(ranked, scored)
+    facts, evidence = pool.states[Leg.VECTOR].facts, pool.evidence
+    if facts.get("pending") and Leg.VECTOR not in scored.legs:
+        # Its vector may not be made yet.
+        evidence = Evidence.WORDS
+    model = str(facts.get("model"))
+    sums, numbers = _CUTS["context"][evidence], absolute_numbers(ranked, scored)
     if numbers and (holds_words or not keyword) and model == sums.get("model", model):
         shares = tuple((name, weight, numbers[name]) for name, weight in sums["weights"].items())
         total = sum(weight * value for _, weight, value in shares)

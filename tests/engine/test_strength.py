@@ -98,6 +98,17 @@ def test_words_alone_judge_where_no_cosine_was_measured(demo: Engine, tmp_path: 
     assert not is_all_weak(unknown)
     letter = demo.search.ask("x")
     assert {strength(letter, hit) for hit in letter.hits} == {Strength.WEAK}
+    # While vectors are made, a chunk that waits for its own is judged as where there are none.
+    ranked = demo.search.ask("Omada router", ranking=Ranking(context=Context(enabled=True)))
+    unmade = replace(ranked.hits[0], legs={Leg.KEYWORD: ranked.hits[0].legs[Leg.KEYWORD]})
+    vectors = ranked.pool.states[Leg.VECTOR]
+    unmade_judged = []
+    for pending in (0, 1):
+        state = replace(vectors, facts={**vectors.facts, "pending": pending})
+        states = {**ranked.pool.states, Leg.VECTOR: state}
+        partly = replace(ranked, pool=replace(ranked.pool, states=states), hits=(unmade,))
+        unmade_judged.append(strength(partly, unmade))
+    assert unmade_judged == [Strength.WEAK, Strength.STRONG]
     agent = make_small_agent(tmp_path)
     with agent.open() as opened:
         held = opened.search.ask("what is a router")
