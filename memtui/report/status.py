@@ -424,7 +424,8 @@ def last_sync_words(stats: SyncStats, now: datetime | None = None) -> str:
         counted[words.MINUS] = stats.files_removed
         changes = [f"{mark}{words.count(number)}" for mark, number in counted.items() if number]
         files = "file" if sum(counted.values()) == 1 else "files"
-        done = f"{' '.join(changes)} {files}" if changes else "no change"
+        made = words.count(stats.chunks_embedded, "vector") if stats.chunks_embedded else ""
+        done = f"{' '.join(changes)} {files}" if changes else made or "no change"
         did = f": {'rebuild, ' if stats.rebuild else ''}{done}"
     return f"{time_words(stats.finished_at, now)}{did}, {words.duration(stats.seconds)}"
 
