@@ -174,7 +174,7 @@ class Indexer:
 
     def _run(self) -> None:
         try:
-            self._guard(self._count)
+            self._guard(self._count if self._lock.is_held else self._follow)
             self._bus.publish(bus.StatusChanged())
             while True:
                 with self._condition:
@@ -335,15 +335,17 @@ class Indexer:
         before, status = self._stamp, self._status
         self._count()
         now, writer = self._stamp, self._lock.writer()
-        is_settled = now is not None and now == before and (now, [*self._seen]) != self._looked_at
-        if now != before:
-            self._bus.publish(bus.IndexChanged())
+        has_changed = now != before
+        is_settled = now is not None and not has_changed and (now, [*self._seen]) != self._looked_at
+        if has_changed:
             self._seen.clear()
-        elif is_settled:
-            # A scan after each of many commits would take as long as the writing.
+        # A scan after each of many commits would take as long as the writing.
+        if is_settled or (now is not None and has_changed and not self._status.files):
             self._compare()
             self._looked_at = now, [*self._seen]
-        if is_settled or now != before or writer != status.writer:
+        if has_changed:
+            self._bus.publish(bus.IndexChanged())
+        if is_settled or has_changed or writer != status.writer:
             self._update(failure=None, writer=writer)
             self._bus.publish(bus.StatusChanged())
 

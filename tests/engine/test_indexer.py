@@ -14,6 +14,7 @@ from memtui.bus import (
     Bus,
     Event,
     FileIndexed,
+    IndexChanged,
     LegChanged,
     StatusChanged,
     SyncFailed,
@@ -22,7 +23,7 @@ from memtui.bus import (
     SyncStarted,
 )
 from memtui.embedding.provider import ProviderIdentity, Vector
-from memtui.errors import IndexMissing, WorkspaceNotFound
+from memtui.errors import Cancelled, IndexMissing, WorkspaceNotFound
 from memtui.index.database import Recipe, number, open_database, write_meta
 from memtui.index.generations import LiveIndex, WriterLock
 from memtui.index.indexer import Indexer
@@ -400,6 +401,25 @@ def test_a_follower_waits_takes_over_from_a_killed_process_and_a_reader_does_not
         owner.wait()
         until(queue, lambda: follower.snapshot().files == 22)
         assert follower.is_writer
+
+
+def test_a_follower_knows_what_waits_when_it_first_tells_of_an_index_without_files(
+    workspace: Workspace,
+) -> None:
+    lock, waiting = WriterLock(workspace.folder), list[int]()
+    assert lock.try_acquire()
+    with pytest.raises(Cancelled):
+        workspace.sync(lambda: workspace.folder.current() is not None)
+    with closing(workspace.indexer()) as follower:
+        workspace.bus.subscribe(
+            IndexChanged, lambda _: waiting.append(follower.snapshot().pending_count)
+        )
+        queue = EventQueue(workspace.bus, IndexChanged)
+        follower.start()
+        until(queue, lambda: follower.snapshot().generation == 1 and bool(waiting))
+        assert follower.snapshot().files == 0
+    assert set(waiting) == {20}
+    lock.release()
 
 
 def test_progress_is_published_ten_times_a_second_with_the_time_left() -> None:
