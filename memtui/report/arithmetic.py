@@ -129,7 +129,8 @@ def matches_section(ranked: Ranked, scored: Hit | Drop, matches: WordTable | Non
     """The words of a query, what each is nearest to in the best passage, and its share."""
     title = words.FEATURE_WORDS["word_pieces"]
     if not isinstance(matches, tuple):
-        why = () if matches is None else (f"no table: {words.reason_words(matches)}",)
+        counts = words.WORDS["without_pieces"].get(str(matches), "")
+        why = () if matches is None else (f"no table: {words.reason_words(matches)}{counts}",)
         return Section(SectionId.WORDS, title, notes=why)
     *_, total = ends = [*accumulate((one.share for one in matches), initial=0.0)]
     # What is shown adds up, too.

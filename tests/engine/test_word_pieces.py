@@ -181,6 +181,9 @@ def test_an_index_without_pieces_says_why_there_is_no_table(tmp_path: Path) -> N
         table = opened.explain.word_matches(ranked, chunk)
         explained = Explained(ranked, ranked.ranking, subject=chunk, matches=table)
         assert "no table: the index has no word pieces\n" in exported(explained, Format.TEXT)
+        waits = replace(explained, matches=Reason.NO_VECTOR)
+        mean = "no table: no vector: it counts as the others do on average\n"
+        assert mean in exported(waits, Format.TEXT)
         pieces = WordMatch("config", ("box", "in"), 1.0, 0.5, 0.5)
         text = exported(replace(explained, matches=(pieces,)), Format.TEXT)
         assert "config: read in pieces, each beside its nearest word; " in text

@@ -15,7 +15,7 @@ from msgspec import Struct
 from rich.segment import Segment
 from textual import events
 from textual.content import Content
-from textual.geometry import Region, Size
+from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import Reactive
 from textual.scroll_view import ScrollView
@@ -73,12 +73,6 @@ class LineView(ScrollView, can_focus=True):
             self.lay_out(self._draw_lines, again=True)
         self.refresh()
 
-    def render_lines(self, crop: Region) -> list[Strip]:
-        if self._width != self.scrollable_content_region.width:
-            # What was measured after a change and before its layout gets no Resize from Textual.
-            self.post_message(events.Resize(self.size, self.virtual_size, self.container_size))
-        return super().render_lines(crop)
-
     def line_at(self, at: int) -> Content | None:
         """Return a line; `None` below the last one."""
         return self._lines[at] if at < len(self._lines) else None
@@ -112,6 +106,9 @@ class LineView(ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         width, at = self.scrollable_content_region.width, int(self.scroll_offset.y) + y
+        if y == 0 and self._width != width:
+            # What was measured after a change and before its layout gets no Resize from Textual.
+            self.post_message(events.Resize(self.size, self.virtual_size, self.container_size))
         if self._message:
             # The first line is free where there is room for that.
             number = y - 1 if self.size.height > len(self._message) + 1 else y

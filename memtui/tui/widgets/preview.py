@@ -271,7 +271,7 @@ class Preview(LineView):
         self._note.terms = tuple(terms)
         if is_other_text or not is_same_query:
             self._drawn, self.chosen, self._matches = {}, None, None
-        if is_other_text or self._room != self._present_room:
+        if is_other_text or self._width != self.scrollable_content_region.width:
             self._wrap()
         title = note if source is not None else ""
         if chunk in chunks:
@@ -303,13 +303,10 @@ class Preview(LineView):
         """The cells that there are for rendered lines, with one left free behind them."""
         return self.scrollable_content_region.width - _RENDERED_MARGIN - 1
 
-    @property
-    def _present_room(self) -> int:
-        return max(0, self.scrollable_content_region.width - self.margin_cells)
-
     def _wrap(self) -> None:
         self._width = self.scrollable_content_region.width
-        self._room, self._drawn, self.chosen = self._present_room, {}, None
+        self._room = max(0, self._width - self.margin_cells)
+        self._drawn, self.chosen = {}, None
         self.set_heights(self._note.heights(self._room) if self._room else ())
 
     def _block(self, at: int) -> tuple[Content, Sequence[tuple[int, int]]]:
