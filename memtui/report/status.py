@@ -413,20 +413,20 @@ def time_words(when: datetime, now: datetime | None) -> str:
     return f"{when:%Y-%m-%d %H:%M:%S}" if now is None else words.ago(when, now)
 
 
+def changes_words(stats: SyncStats) -> str:
+    """Say what a sync did with files, else how many vectors it made: `1 added, 2 changed`."""
+    counts = {word: getattr(stats, f"files_{word}") for word in ("added", "changed", "removed")}
+    parts = [f"{words.count(number)} {word}" for word, number in counts.items() if number]
+    vectors = words.count(stats.chunks_embedded, "vector") if stats.chunks_embedded else ""
+    return ", ".join(parts) or vectors or "no change"
+
+
 def last_sync_words(stats: SyncStats, now: datetime | None = None) -> str:
     """Return when the last sync of this process ended, and how long it took; with ages what it did.
 
-    `3 s ago: +1 ~2 files, 41 ms`.
+    `3 s ago: 1 added, 2 changed, 41 ms`.
     """
-    did = ""
-    if now is not None:
-        counted = {"+": stats.files_added, "~": stats.files_changed}
-        counted[words.MINUS] = stats.files_removed
-        changes = [f"{mark}{words.count(number)}" for mark, number in counted.items() if number]
-        files = "file" if sum(counted.values()) == 1 else "files"
-        made = words.count(stats.chunks_embedded, "vector") if stats.chunks_embedded else ""
-        done = f"{' '.join(changes)} {files}" if changes else made or "no change"
-        did = f": {'rebuild, ' if stats.rebuild else ''}{done}"
+    did = f": {'rebuild, ' if stats.rebuild else ''}{changes_words(stats)}" if now else ""
     return f"{time_words(stats.finished_at, now)}{did}, {words.duration(stats.seconds)}"
 
 

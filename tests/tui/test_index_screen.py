@@ -124,7 +124,7 @@ async def test_the_pane_fits_a_narrow_column_and_shows_progress() -> None:
         assert "◐ indexing: " in text
         assert "61 %  42/s  12 s left" in text
         assert "142 files, 1,284 chunks" in text
-        assert "2 min ago: +1 ~2 files" in text
+        assert "2 min ago: 1 added, 2 chan" in text
         assert sum("│" in line for line in text.splitlines()) <= 11
 
 

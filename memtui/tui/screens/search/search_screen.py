@@ -20,7 +20,7 @@ from memtui.engine import Engine
 from memtui.model import IndexState, IndexStatus, Reason
 from memtui.model.status import ForeignStatus
 from memtui.report import status as words
-from memtui.report.words import WORDS, count, leg_name, reason_words
+from memtui.report.words import WORDS, leg_name, reason_words
 from memtui.settings.files import StateFolder, narrow
 from memtui.text.sanitize import safe_line
 from memtui.tui import glyphs
@@ -267,12 +267,8 @@ class SearchScreen(Screen[None]):
             tell(self, safe_line(f"{prefix}{event.error}"), error=is_error)
         elif self._is_sync_requested:
             stats = event.stats
-            counts = stats.files_added, stats.files_changed, stats.files_removed
-            named = zip(counts, ("added", "changed", "removed"), strict=True)
-            done = ", ".join(f"{number} {word}" for number, word in named if number)
-            made = count(stats.chunks_embedded, "vector") if stats.chunks_embedded else ""
             kind = "rebuilt" if stats.rebuild else "synced"
-            tell(self, f"{kind}: {done or made or 'nothing changed'} ({stats.seconds:.1f} s)")
+            tell(self, f"{kind}: {words.changes_words(stats)} ({stats.seconds:.1f} s)")
         self._is_sync_requested = self._is_stop_requested = False
 
     def examined(self, event: ForeignExamined) -> None:
