@@ -164,7 +164,6 @@ class MemoryCall(Struct, frozen=True):
     path: str
     """The transcript, as the index stores it."""
     line: int
-    """The line of the call."""
     kind: TranscriptKind
     tool: str
     """The tool's whole name."""

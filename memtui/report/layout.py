@@ -30,8 +30,6 @@ _LEAST_ROOM = 24
 
 
 class SectionId(StrEnum):
-    """The subject of a section."""
-
     LEGS = "legs"
     TRACE = "trace"
     ARITHMETIC = "arithmetic"

@@ -320,7 +320,6 @@ def transcript_rows(connection: Connection) -> dict[str, TranscriptRow]:
 def write_row(
     connection: Connection, file_id: int, facts: records.TranscriptFacts, state: records.ReadState
 ) -> None:
-    """Make the row of a transcript say this."""
     columns = (file_id, *(_ENCODER.encode(value).decode() for value in (facts, state)))
     connection.execute(_SQL["write"], columns)
 

@@ -57,8 +57,6 @@ _LINES: Final = load_patterns("lines")
 
 
 class LineKind(StrEnum):
-    """The kind of a line."""
-
     FRONT_MATTER = "front_matter"
     CODE = "code"
     HEADING = "heading"

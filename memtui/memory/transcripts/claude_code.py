@@ -19,8 +19,6 @@ _OURS: Final = WRITTEN["claude-code"]
 
 
 class ClaudeCode(records.TranscriptFormat):
-    """The format of Claude Code's transcripts."""
-
     kind = TranscriptKind.CLAUDE_CODE
 
     def recognises(self, record: records.Record) -> bool:

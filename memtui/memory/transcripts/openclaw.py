@@ -18,8 +18,6 @@ _KEPT_IDS: Final = 64
 
 
 class OpenClaw(records.TranscriptFormat):
-    """The format of OpenClaw's transcripts."""
-
     kind = TranscriptKind.OPENCLAW
 
     def recognises(self, record: records.Record) -> bool:

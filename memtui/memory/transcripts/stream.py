@@ -43,8 +43,6 @@ RATIO_FLOOR: Final = 16_000_000
 
 
 class RawLine(Struct, frozen=True):
-    """One line of a transcript."""
-
     number: int
     """From 1."""
     offset: int

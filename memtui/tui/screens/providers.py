@@ -108,7 +108,6 @@ class ProvidersScreen(Dialog[Chosen | None], keys="providers"):
 
     @property
     def chosen(self) -> ProviderListing | None:
-        """The provider of the chosen row."""
         name = self.rows.chosen_id
         return next((each for each in self.listings if each.name == name), None)
 

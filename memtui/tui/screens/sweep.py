@@ -95,7 +95,6 @@ class Subject(Struct, frozen=True):
         return Axis(self.low, self.high, self.parameter in LOGARITHMIC, ticks)
 
     def at(self, value: float) -> Ranking:
-        """Return the ranking with the parameter at a value."""
         is_whole = self.parameter is Parameter.K
         return apply(self.ranking, self.parameter, int(value) if is_whole else value)
 

@@ -95,8 +95,6 @@ class DayMoved(Message):
 
 @dataclass
 class DayOpened(Message):
-    """A day is to be opened."""
-
     day: date
 
 

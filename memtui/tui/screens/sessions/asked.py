@@ -69,7 +69,6 @@ class AskedPane(Pane):
 
     @property
     def chosen(self) -> MemoryCall | None:
-        """The chosen search."""
         return self.calls.get(self.calls_list.chosen_id or "")
 
     def show_calls(self) -> None:

@@ -141,7 +141,6 @@ def local_time(turns: Sequence[Turn], at: int) -> str:
 
 
 def head_line(turn: Turn, time: str, *, is_open: bool, width: int) -> Content:
-    """Name a turn in one line."""
     size, stamp = fmt.count(turn.size, "character"), f"  {time}" if time else ""
     left_out = f"  not indexed: {left_out_words(turn.left_out)}" if turn.left_out else ""
     if turn.kind is TurnKind.MALFORMED:
