@@ -194,7 +194,6 @@ def _day(text: str) -> str:
 
 
 def agent_names(ctx: click.Context) -> list[str]:
-    """Return the names of the agents of this machine."""
     from memtui.index.foreign.agents import agents_here
 
     agents = agents_here(ctx.obj.env, ctx.obj.home)

@@ -165,8 +165,7 @@ def clean_vectors(vectors: NDArray[Any]) -> Vectors:
     lengths = np.sqrt((scaled * scaled).sum(axis=-1, keepdims=True))
     at_least_one = np.maximum(lengths, 1.0)
     visible = largest >= 1e-10 / at_least_one
-    unit = np.where(visible, scaled / at_least_one, 0.0)
-    return unit.astype(np.float32)
+    return np.where(visible, scaled / at_least_one, 0.0).astype(np.float32)
 
 
 def settings_fingerprint(settings: Mapping[str, str | int | float | bool | None]) -> str:

@@ -45,7 +45,6 @@ class Plan:
 
     @property
     def key_hint(self) -> str:
-        """Return what to do for a key."""
         names = " or ".join(self.service.key_variables)
         return f"set {f'{names}, or ' if names else ''}embedding.key_env or embedding.key_command"
 

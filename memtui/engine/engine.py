@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -51,7 +52,7 @@ def data_dir_of(settings: Settings) -> Path:
 
 
 @dataclass(eq=False)
-class Engine:
+class Engine(AbstractContextManager["Engine"]):
     """An open memory and the services over it; use `Engine.open` or `Engine.open_agent`.
 
     Methods of the services may be called from any thread unless they say otherwise. Answers to
@@ -198,9 +199,6 @@ class Engine:
         self.index.stop()
         self.thread.close()
         self.index.close()
-
-    def __enter__(self) -> Engine:
-        return self
 
     def __exit__(self, *details: object) -> None:
         self.close()

@@ -274,8 +274,7 @@ def word_pieces(text: str, *, syntax: bool = True) -> tuple[tuple[int, int], ...
 
     Filters are left out. Without `syntax` nothing but blanks means anything.
     """
-    readable = _readable(text[:MAX_LENGTH])
-    pieces = (_PIECE if syntax else _WORD).finditer(readable)
+    pieces = (_PIECE if syntax else _WORD).finditer(_readable(text[:MAX_LENGTH]))
     return tuple(match.span() for match in pieces if not match["key"])
 
 

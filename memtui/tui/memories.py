@@ -248,9 +248,8 @@ class Memories:
         def is_worth_asking() -> bool:
             from memtui.tui.screens.providers import worth_asking
 
-            if folder.read_json(ASKED) is not None:
-                return False
-            if not worth_asking(engine.providers.available()):
+            was_asked = folder.read_json(ASKED) is not None
+            if was_asked or not worth_asking(engine.providers.available()):
                 return False
             # A state folder that cannot be written would ask for ever: no question then.
             folder.write_json(ASKED, {"asked": True})

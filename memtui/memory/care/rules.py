@@ -385,8 +385,7 @@ def _is_placeholder(name: str) -> bool:
 
 
 def _bare(path: str) -> str:
-    suffix = next(filter(path.endswith, SUFFIXES), "")
-    return path.removesuffix(suffix)
+    return path.removesuffix(next(filter(path.endswith, SUFFIXES), ""))
 
 
 def _slug(name: str) -> str:

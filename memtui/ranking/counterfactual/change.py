@@ -143,7 +143,6 @@ def range_of(ranking: Ranking, parameter: Parameter) -> tuple[float, float]:
 
 
 def value_of(ranking: Ranking, parameter: Parameter) -> Value:
-    """Return the present value of a parameter."""
     value: Value = value_at(ranking, parameter)
     return str(value) if parameter is Parameter.FUSION else value
 

@@ -168,7 +168,6 @@ class Axis(Struct, frozen=True):
         return RESOLUTION * (coordinate if self.parameter in LOGARITHMIC else high - low)
 
     def stretch_at(self, coordinate: float) -> Stretch:
-        """Return the list at a coordinate."""
         changed = self.problem.changed(self.parameter, self.value(coordinate, certain=True))
         return Stretch(coordinate, coordinate, self.problem.ranks_under(changed))
 

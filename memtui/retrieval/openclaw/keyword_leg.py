@@ -201,8 +201,7 @@ def _each_once(lists: list[list[KeywordHit]], expansion: Expansion) -> list[Keyw
     its best text score, then its best score."""
 
     def worth(hit: KeywordHit) -> tuple[float, float]:
-        is_by_text = expansion == "when_empty"
-        return (hit.text_score if is_by_text else 0.0), hit.score
+        return (hit.text_score if expansion == "when_empty" else 0.0), hit.score
 
     best: dict[str, KeywordHit] = {}
     for hit in chain.from_iterable(lists):

@@ -111,8 +111,7 @@ class CareScreen(Screen[None]):
 
     def stop_running(self) -> bool:
         """Stop the look; false when none goes on."""
-        is_stopped = self._looking.stop()
-        if is_stopped:
+        if is_stopped := self._looking.stop():
             self._ended("stopped")
         return is_stopped
 

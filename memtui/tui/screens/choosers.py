@@ -137,8 +137,7 @@ def completions(text: str, paths: Sequence[str]) -> list[str]:
         starts = folded.startswith(typed)
         return not starts, not starts and not folded.rpartition("/")[2].startswith(typed)
 
-    matching = [path for path in paths if typed in path.casefold()]
-    return sorted(matching, key=order)
+    return sorted((path for path in paths if typed in path.casefold()), key=order)
 
 
 class PlacePrompt(Dialog[Place | None], keys="place"):

@@ -406,8 +406,7 @@ def comparison_lines(
         return [line.stylize_before(background) for line in padded[:2]] + padded[2:]
 
     left, right = (ranked.hits if ranked is not None else () for ranked in sides)
-    rows = max(len(left), len(right), 1)
-    canvas = Canvas(gutter, rows * height)
+    canvas = Canvas(gutter, max(len(left), len(right), 1) * height)
     end, flat = gutter * canvas.across - 1, canvas.across
     dash = "╌" * 2
     # Words stand over lines, and the chosen line, which is thicker, over the others.

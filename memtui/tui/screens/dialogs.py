@@ -256,8 +256,7 @@ class SideScreen(Dialog[None], keys="side"):
 
     def on_mount(self) -> None:
         only = ("- only left", "$state-error"), "  ", ("+ only right", "$state-ok")
-        title = Content.assemble("Side by side  ", *only, "  ~ words differ")
-        self.frame(title)
+        self.frame(Content.assemble("Side by side  ", *only, "  ~ words differ"))
         left, right = (SideText(one.citation, one.start_line, one.text) for one in self._chunks)
         self.query_one(LineView).lay_out(lambda width: two_texts(left, right, width))
 

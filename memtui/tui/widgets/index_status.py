@@ -146,8 +146,7 @@ class StatusBar(TextBlock):
     def show_note(self, note: str, *, error: bool = False) -> None:
         """Show one line in place of the status, before there is one."""
         text, style = (f"{glyphs.ERROR} {note}", "$state-error") if error else (note, fmt.DIM)
-        line = _segment(text, style)
-        self.show(lambda width: [fmt.fit(line, width)])
+        self.show(lambda width: [fmt.fit(_segment(text, style), width)])
 
     async def on_click(self, event: events.Click) -> None:
         event.stop()

@@ -286,9 +286,7 @@ class BrowseScreen(Screen[None]):
         What is being counted is stopped first, and the timeline that `T` opened closed.
         """
         shows_recalls = self.timeline.has_focus_within or self.file_list.sort is Sort.RECALLS
-        if shows_recalls and self.stop_running():
-            return
-        if self.close_part():
+        if (shows_recalls and self.stop_running()) or self.close_part():
             return
         if self.file_list.lines and not self.file_rows.has_focus:
             self.file_rows.focus()

@@ -235,8 +235,7 @@ class SearchController:
                 return fmt.hanging(text, width, 0)
             return [fmt.fit(text, width)] if text else []
 
-        below = self.view.query_one("#problems", TextBlock)
-        below.show(draw)
+        self.view.query_one("#problems", TextBlock).show(draw)
 
     def begins_word(self) -> bool:
         """Tell whether the last word finds longer ones while it is typed."""
@@ -259,8 +258,7 @@ class SearchController:
         typing = state.finished_text != state.text
         number = view.engine.search.submit(state.text, ranking=state.ranking, typing=typing)
         state.request = Request(number, state.text, typing)
-        begins_word = typing and self.begins_word()
-        view.query_input.show_ending("*" if begins_word else "")
+        view.query_input.show_ending("*" if typing and self.begins_word() else "")
         if typing and (view.is_remote or not view.foreign):
             self._finish_after_pause()
         if not quiet:
