@@ -56,7 +56,6 @@ PARAMETER_WORDS: Final[Mapping[str, str]] = {
 }
 REASON_WORDS: Final[Mapping[str, str]] = _WORDS["reason"]
 reason_words: Final = REASON_WORDS.__getitem__
-"""A reason code in words."""
 FILE_STATE_WORDS: Final[Mapping[str, str]] = _WORDS["file_state"]
 FLAGS: Final[Mapping[str, str | list[str]]] = _WORDS["flag"]
 PANEL_WORDS: Final[Mapping[str, list[str]]] = _WORDS["panel"]

@@ -16,7 +16,6 @@ from memtui.errors import IsCancelled, never, stop_if
 from memtui.model import Chunk
 
 SHINGLE_WORDS: Final = 3
-"""Number of words of a shingle."""
 NEAR: Final = 0.6
 """Texts that have at least this share of their shingles in common are near-duplicates."""
 FEWEST_WORDS: Final = 8

@@ -74,7 +74,6 @@ class ProvidersScreen(Dialog[Chosen | None], keys="providers"):
         self._choose = choose
         self._is_first_run = is_first_run
         self.listings: Sequence[ProviderListing] = ()
-        """The rows."""
         self._message = Content("")
         """Stands where there are none."""
         self._probes: dict[str, ProbeResult] = {}

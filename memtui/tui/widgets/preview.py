@@ -197,7 +197,6 @@ class Preview(LineView):
         self.chunks: Sequence[Chunk] = ()
         """All chunks of the file; empty where only the current one is marked."""
         self.chunk: Chunk | None = None
-        """The current chunk."""
         self.chosen: Mark | None = None
         """The match or the link that was gone to."""
         self.passage = 0, 0

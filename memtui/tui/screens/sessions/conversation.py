@@ -46,7 +46,6 @@ class ReaderPane(Pane):
         within = QueryBar("/", "within", "find in this conversation")
         super().__init__(turn_view.TurnView(id="turns"), within, id="sessions-reader")
         self.conversation: OpenConversation | None = None
-        """The conversation that is shown."""
         self.path = ""
         """Of what is being read, or was read last."""
         self.needle = ""
