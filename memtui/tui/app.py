@@ -300,6 +300,11 @@ class MemtuiApp(App[int]):
                 self.screen.dismiss(None)
                 if isinstance(event, events.Key) and event.key in closing_keys:
                     return
+            if isinstance(event, events.Key) and not isinstance(self.focused, Input | None):
+                # At once: what is typed behind a key that goes to a box belongs into the box.
+                for is_first in (True, False):
+                    if await self._check_bindings(event.key, priority=is_first):
+                        return
         await super().on_event(event)
 
     action_part = act_on_part

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from textual import events
 from textual.binding import Binding
@@ -62,6 +62,11 @@ class SafeInput(Input):
 
     virtual_size: Reactive[Size] = Reactive(Size(0, 0), layout=False)
     """Without a layout of the whole screen for every key: the height is one line for ever."""
+
+    def focus(self, scroll_visible: bool = True) -> Self:
+        """Take the keys at once: Textual lets those go first that are typed already."""
+        self.screen.set_focus(self, scroll_visible)
+        return self
 
     async def on_key(self, event: events.Key) -> None:
         """Leave what Alt is bound to with a key to the screen: Textual would type the letter.
