@@ -35,7 +35,6 @@ class Session(Struct, frozen=True):
     loaded: Loaded
     engine: Engine
     ranking: Ranking
-    """The ranking in force."""
     chosen: RankingSettings
     """The changes of the named ranking by settings and options."""
     is_foreign: bool = False

@@ -633,7 +633,6 @@ class OwnLegs(Legs):
                 self._connection.interrupt()
 
     def close(self) -> None:
-        """Close the connection."""
         with self._guard:
             self._connection = None
         self.live.close()

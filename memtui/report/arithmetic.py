@@ -258,7 +258,6 @@ def _leg_words(ranked: Ranked, scored: Hit | Drop, leg: Leg) -> tuple[str, str, 
             why = brief = f"its vector is of another model: {safe_line(chunk.model)}"
         elif state.facts.get("pending"):
             brief = "no match, or no vector yet"
-            why = f"{why}, or its vector waits"
         return why, "", brief
     origin = brief = f"{words.WORDS['leg_unit'][leg]} {words.score(part.raw)}"
     mapped, text = words.score(part.mapped), part.text_score

@@ -39,7 +39,6 @@ class _Match(NamedTuple):
     start: int
     end: int
     term: int
-    """Number of the term."""
 
 
 class _Terms(Struct, frozen=True):

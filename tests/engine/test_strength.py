@@ -102,13 +102,11 @@ def test_words_alone_judge_where_no_cosine_was_measured(demo: Engine, tmp_path: 
     ranked = demo.search.ask("Omada router", ranking=Ranking(context=Context(enabled=True)))
     unmade = replace(ranked.hits[0], legs={Leg.KEYWORD: ranked.hits[0].legs[Leg.KEYWORD]})
     vectors = ranked.pool.states[Leg.VECTOR]
-    unmade_judged = []
-    for pending in (0, 1):
-        state = replace(vectors, facts={**vectors.facts, "pending": pending})
-        states = {**ranked.pool.states, Leg.VECTOR: state}
-        partly = replace(ranked, pool=replace(ranked.pool, states=states), hits=(unmade,))
-        unmade_judged.append(strength(partly, unmade))
-    assert unmade_judged == [Strength.WEAK, Strength.STRONG]
+    state = replace(vectors, facts={**vectors.facts, "pending": 1})
+    pool = replace(ranked.pool, states={**ranked.pool.states, Leg.VECTOR: state})
+    alone = replace(ranked, hits=(unmade,))
+    assert strength(alone, unmade) is Strength.WEAK
+    assert strength(replace(alone, pool=pool), unmade) is Strength.STRONG
     agent = make_small_agent(tmp_path)
     with agent.open() as opened:
         held = opened.search.ask("what is a router")

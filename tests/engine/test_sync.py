@@ -10,7 +10,6 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -39,6 +38,7 @@ from memtui.index.index_rows import (
     plan_changes,
     within_limit,
 )
+from memtui.index.job import VECTORS
 from memtui.memory.discover import Scope
 from memtui.memory.documents import read_document, text_hash
 from memtui.model import ChunkSpan, Document, Leg, Reason, SkippedFile, SourceFile
@@ -423,17 +423,16 @@ def test_an_index_of_words_alone_takes_a_model_without_reading_anything_again(
     assert not workspace.sync().stats.rebuild
     workspace.recipe = recipe
     workspace.write("new.md", "the gate code is 9026\n")
-    first = HashedProvider.embed_documents
-    seen = []
+    seen = set()
 
-    def embed(self: HashedProvider, texts: list[str], **options: Any) -> Any:
-        seen.append((workspace.folder.current(), matches(live, "gate")))
-        return first(self, texts, **options)
+    def note(event: SyncProgressed) -> None:
+        if event.phase == VECTORS:
+            seen.add((workspace.folder.current(), matches(live, "gate")))
 
-    with patch.object(HashedProvider, "embed_documents", embed):
-        stats = workspace.sync().stats
+    workspace.bus.subscribe(SyncProgressed, note)
+    stats = workspace.sync().stats
     # What was saved meanwhile is found before any vector is made.
-    assert set(seen) == {(2, 1)}
+    assert seen == {(2, 1)}
     assert (stats.rebuild, stats.files_added, stats.files_changed) == (False, 1, 0)
     contents = workspace.contents()
     assert len(contents.vectors) == len(contents.chunks) == stats.chunks_embedded

@@ -82,8 +82,7 @@ def test_a_sync_is_told_with_its_age(added: int, changed: int, removed: int, wor
     stats = status().last_sync
     assert isinstance(stats, SyncStats)
     stats = replace(stats, files_added=added, files_changed=changed, files_removed=removed)
-    vectors = last_sync_words(stats, NOW)
-    assert vectors.startswith(words.replace("no change", "29 vectors"))
+    assert last_sync_words(stats, NOW).startswith(words.replace("no change", "29 vectors"))
     stats = replace(stats, chunks_embedded=0)
     assert last_sync_words(stats, NOW).startswith(words)
     rebuilt = last_sync_words(replace(stats, rebuild=True), NOW)

@@ -111,7 +111,6 @@ class HeatMap(Widget, can_focus=True):
         self.day = self._today = date(2000, 1, 1)
         """The day under the cursor."""
         self.days: Mapping[date, DayTotals] = {}
-        """The totals of each day."""
         self.measure = Measure.BYTES
         self._end = 1
         """The ordinal after the last Sunday that is shown; weeks may lie before year 1."""

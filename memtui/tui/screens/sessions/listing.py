@@ -57,7 +57,6 @@ class Pane(Vertical):
 
     @property
     def sessions(self) -> SessionsScreen:
-        """The screen with the other panes."""
         return cast("SessionsScreen", self.screen)
 
     @property

@@ -236,7 +236,6 @@ class TurnView(LineView, inherit_bindings=False):
 
     @property
     def turn(self) -> Turn | None:
-        """The turn in front."""
         return self.turns[self.at] if self.turns else None
 
     def show_message(self, lines: Sequence[Content]) -> None:
