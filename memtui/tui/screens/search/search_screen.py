@@ -423,7 +423,7 @@ class SearchScreen(Screen[None]):
         if self.is_small:
             self.call_after_refresh(widget.focus)
         else:
-            (widget if widget in self.focus_chain else self.results).focus()
+            self.set_focus(widget if widget in self.focus_chain else self.results)
 
     def worded(self, binding: Binding) -> Binding:
         """Over another program's index there is nothing to sync and no rebuild to offer."""
