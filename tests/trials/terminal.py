@@ -222,12 +222,9 @@ def scenes(root: Path, env: Mapping[str, str], wanted: Sequence[str]) -> Iterato
                 program.settle()
             yield _outcome(name, program)
         program.press("\x11")
-        program.until(lambda screen: isinstance(screen, Recorded) and _ended(screen), 20.0)
+        end = b"\x1b[?1049l"
+        program.until(lambda screen: isinstance(screen, Recorded) and end in screen.data, 20.0)
         yield _outcome("end", program)
-
-
-def _ended(screen: Recorded) -> bool:
-    return b"\x1b[?1049l" in screen.data
 
 
 def _outcome(name: str, program: Terminal) -> Case:
