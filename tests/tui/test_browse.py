@@ -287,7 +287,7 @@ async def test_a_list_that_fails_keeps_what_there_was(
     async with running(memory.open) as run:
         run.app.open_place("memory/people/mai.md", 3)
         screen = run.screen(BrowseScreen)
-        await run.until(lambda: "Birthday" in run.text)
+        await run.until(lambda: "Birthday" in run.text and bool(screen.file_list.lines))
         await run.press("right_square_bracket")
         await run.until(lambda: "next file: memory/topics/garden.md" in run.toasts)
         await run.press("escape")
