@@ -340,7 +340,7 @@ def interruptible(connection: apsw.Connection, cancelled: IsCancelled) -> Iterat
         connection.set_progress_handler(None, id=interruptible)
 
 
-def number(connection: apsw.Connection, query: str, *values: str | int) -> int:
+def number(connection: apsw.Connection, query: str, *values: str | int | None) -> int:
     """Return the one number that a query answers with."""
     return int(str(connection.execute(query, values).fetchall()[0][0]))
 

@@ -105,16 +105,11 @@ def sync(job: Job) -> Job:
         ):
             database.create(connection)
             database.write_meta(connection, job.recipe.meta())
+    _give_model(job)
     path = job.folder.path(job.folder.current() or 0)
     with database.mapped_errors(path), closing(database.open_database(path)) as connection:
         meta = database.read_meta(connection)
         database.check_version(meta, path)
-        if _is_for_model(job.recipe, connection, meta):
-            with _next_generation(job) as copy:
-                _copy(job, connection, copy)
-                with closing(database.open_database(copy)) as copied:
-                    index_rows.take_model(copied, job.recipe)
-            return sync(job)
         if not job.recipe.matches(meta):
             job = _kept_meanwhile(job, connection, meta)
         # Before the scan, so that a write during it counts as too close to be trusted.
@@ -151,16 +146,22 @@ def _copy(job: Job, connection: database.Connection, copy: Path) -> None:
         connection.execute(f"{_MERGE_WORDS}; VACUUM INTO ?", (str(copy),))
 
 
-def _is_for_model(
-    recipe: database.Recipe, connection: database.Connection, meta: Mapping[str, str]
-) -> bool:
-    """Tell whether an index of words alone has the chunks that a recipe with a model makes."""
-    words_alone = replace(recipe, identity=None)
-    if recipe.identity is None or not words_alone.matches(meta):
-        return False
-    query = "SELECT ifnull(max(length(CAST(text AS BLOB))), 0) FROM chunks"
-    largest = database.number(connection, query)
-    return largest <= (recipe.identity.input_bytes or largest)
+def _give_model(job: Job) -> None:
+    """Let an index of words alone wait for vectors where the recipe makes the same chunks."""
+    path, recipe = job.folder.path(job.folder.current() or 0), job.recipe
+    if recipe.identity is None:
+        return
+    with database.mapped_errors(path), closing(database.open_database(path)) as connection:
+        if not replace(recipe, identity=None).matches(database.read_meta(connection)):
+            return
+        # No length is greater than NULL, which is no limit.
+        query = "SELECT count(*) FROM chunks WHERE length(CAST(text AS BLOB)) > ?"
+        if database.number(connection, query, recipe.identity.input_bytes):
+            return
+        with _next_generation(job) as copy:
+            _copy(job, connection, copy)
+            with closing(database.open_database(copy)) as copied:
+                index_rows.take_model(copied, recipe)
 
 
 def _discover(job: Job) -> Discovery:
@@ -260,21 +261,19 @@ def index_files(
     pending = dict.fromkeys(plan.changed)
     sessions = [file for file in files if file.source == CONVERSATIONS]
     recipe = scope.recipe
-    stamps = _NO_LISTS
+    stamps = registry_stamps(sessions, scope.rules)
     anew = meta.get(_RECIPE, recipe) != recipe
-    if sessions:
-        stamps = registry_stamps(sessions, scope.rules)
-        # Sessions that their program's list tells something else of than before.
-        differing: list[SourceFile] = []
-        if stamps != meta.get(_REGISTRIES, _NO_LISTS):
-            before = registered_as(connection)
-            differing = [
-                file
-                for file in sessions
-                if file.path in before and before[file.path] != registered_run(file, scope.rules)
-            ]
-        pending |= {file.path: None for file in differing if file.path not in read}
-        read |= {file.path: file for file in (*differing, *(sessions if anew else ()))}
+    # Sessions that their program's list tells something else of than before.
+    differing: list[SourceFile] = []
+    if sessions and stamps != meta.get(_REGISTRIES, _NO_LISTS):
+        before = registered_as(connection)
+        differing = [
+            file
+            for file in sessions
+            if file.path in before and before[file.path] != registered_run(file, scope.rules)
+        ]
+    pending |= {file.path: None for file in differing if file.path not in read}
+    read |= {file.path: file for file in (*differing, *(sessions if anew else ()))}
     job.progress.pending = pending | dict.fromkeys(plan.removed)
     unread = index_rows.skipped_when_read(connection) if plan.removed else ()
     without_text = {file.path for file in unread}

@@ -123,7 +123,7 @@ async def test_the_pane_fits_a_narrow_column_and_shows_progress() -> None:
         assert "◐ indexing: " in text
         assert "61 %  42/s  12 s left" in text
         assert "142 files, 1,284 chunks" in text
-        assert "2 min ago: 1 added, 2 chan" in text
+        assert "2 min ago: 1 added, 2 chang…" in text
         assert sum("│" in line for line in text.splitlines()) <= 11
 
 
@@ -138,7 +138,7 @@ async def test_lists_follow_the_index_and_enter_shows_a_row_in_full(
         assert "12 files, 14 chunks, 14 vectors  " in run.text, "one source is all there is"
         assert "everything is fine" not in run.text, "nobody has looked at the files"
         await run.press("r", shows="everything is fine: 12 files indexed")
-        assert "memtui search WORDS --root /notes" in run.text
+        await run.until(lambda: "memtui search WORDS --root /notes" in run.text)
         (memory.root / "memory/link.md").symlink_to("/etc/hosts")
         (memory.root / HOSTILE_NAME).write_text("# new\n")
         await run.press("r")
