@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from calendar import day_abbr
 from datetime import UTC, date, datetime
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from textual.color import Color
 
 from memtui.bus import FileIndexed
@@ -32,7 +34,7 @@ from memtui.tui.screens.browse.markdown import MOST_LINES, Heading, headings, re
 from memtui.tui.screens.browse.reader import chunk_at, path_filter
 from memtui.tui.widgets.timeline import HeatMap, Measure, levels, month_labels, moved
 from tests.support.known import load
-from tests.support.small_memory import SmallMemory
+from tests.support.small_memory import NOW, SmallMemory
 from tests.tui.harness import held_history, press, resize, running, settle
 
 CHANGED = datetime(2026, 2, 8, 12, 0, tzinfo=UTC)
@@ -40,22 +42,15 @@ HOSTILE_NAME = "memory/\x1b]2;PWNED\x07\u202eevil\nname [/] [@click=app.quit]x[/
 
 
 def memory_file(
-    path: str,
-    source: str = "memory",
-    place: str = "workspace",
-    *,
-    state: FileState = FileState.CURRENT,
-    size: int | None = 1200,
-    chunks: int = 1,
-    reason: Reason = Reason.OK,
-    detail: str = "",
+    path: str, source: str = "memory", place: str = "workspace", **given: Any
 ) -> MemoryFile:
     """A file whose day is the date in its name."""
     try:
         day: date | None = date.fromisoformat(path.rpartition("/")[2][:10])
     except ValueError:
         day = None
-    return MemoryFile(path, source, place, state, size, CHANGED, chunks, 10, day, reason, detail)
+    file = MemoryFile(path, source, place, FileState.CURRENT, 1200, CHANGED, 1, 10, day)
+    return replace(file, **given)
 
 
 FILES = (
@@ -381,12 +376,14 @@ async def test_keys_without_anything_to_do_at_any_size(memory: SmallMemory) -> N
 async def test_the_timeline_names_its_days_and_its_cursor_and_warns_of_nothing(
     memory: SmallMemory,
 ) -> None:
+    for name in "ab":
+        (memory.root / f"memory/{NOW:%Y-%m-%d}-{name}.md").write_text("# of the day\n")
     async with running(memory.open, size=(120, 40)) as run:
         await run.press("escape", "2", "T")
         assert "B by bytes" in run.text
+        assert "2 dated notes  26 B" in run.text
         assert "⏎ open the day  N previous notes  n next notes  / filter" in run.text
-        for day in day_abbr:
-            assert f"│ {day} " in run.text
+        assert all(f"│ {day} " in run.text for day in day_abbr)
         heat_map = run.screen(BrowseScreen).timeline.heat_map
         cursor = glyphs.CHOSEN_DAY
         assert f"{cursor} {heat_map.day:%a} {heat_map.day}" in run.text
@@ -401,6 +398,8 @@ async def test_the_timeline_names_its_days_and_its_cursor_and_warns_of_nothing(
         assert colours()[cursor] == focus.rich_color != warning.rich_color
         await run.press("escape")
         assert focus.rich_color not in colours().values(), "the focus alone has its colour"
+        await run.press("T", "enter", shows="8 of 14")
+        await run.until(lambda: run.screen(BrowseScreen).reader.path.endswith("-a.md"))
 
 
 async def test_enter_reads_a_result_over_the_whole_width_and_leads_back_to_its_row(

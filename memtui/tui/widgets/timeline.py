@@ -243,7 +243,7 @@ class Timeline(Container):
         day, totals = heat_map.day, heat_map.days.get(heat_map.day)
         words = ["no notes" if heat_map.days else "no dated notes"]
         if totals is not None:
-            notes = f"{fmt.count(len(totals.paths), 'note')}  {fmt.size_words(totals.size)}"
+            notes = f"{fmt.count(len(totals.paths), 'dated note')}  {fmt.size_words(totals.size)}"
             words = [notes, fmt.count(totals.chunks, "chunk")]
             words += [] if totals.recalls is None else [f"recalled {fmt.count(totals.recalls)}×"]
         words = [f"{glyphs.CHOSEN_DAY} {day:%a} {day}", *words]

@@ -203,6 +203,7 @@ class BrowseScreen(Screen[None]):
             self.reader.show_file(totals.paths[0])
             self.call_after_refresh(self.view.focus)
         else:
+            self.file_list.path_to_reveal = totals.paths[0]
             self.filter_input.value = day_filter(message.day)
             self.file_rows.focus()
 

@@ -342,7 +342,7 @@ class FileList:
         total = sum(file.state is not FileState.SKIPPED for file in self.files.values())
         text = fmt.count(total, "file")
         if shown.total() < len(self.files):
-            text = f"{fmt.count(shown[1])} of {total}"
+            text = f"{fmt.count(shown[1])} of {fmt.count(total)}"
         if shown[0]:
             text += f", {fmt.count(shown[0])} skipped"
         if self.sort is Sort.RECALLS and self._note:
