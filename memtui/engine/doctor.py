@@ -327,7 +327,7 @@ def index_checks(status: IndexStatus, cache_mb: int) -> Iterator[Check]:
             yield problem("index", f"in error; {holds}", _REBUILD, EXIT_INDEX)
         case IndexState.STALE:
             changed = counted(status.pending_count, "changed file")
-            waits = changed if status.pending_count else "chunks wait for a vector"
+            waits = changed if status.pending_count else "chunks wait for vectors"
             if provider.differs_from(status.made_by):
                 waits = f"its vectors are by {status.made_by}, not by {provider.actual}"
             hint = "`memtui index` brings it up to date"

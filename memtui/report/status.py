@@ -353,7 +353,7 @@ def state_detail(status: IndexStatus) -> str:
             return words.count(status.pending_count, "file", after=" drifted")
         case IndexState.STALE:
             lacking = status.without_vector if provider.model is not None else 0
-            nouns = "chunk waits for its vector", "chunks wait for their vectors"
+            nouns = "chunk waits for a vector", "chunks wait for vectors"
             waiting = {
                 words.count(status.pending_count, "file", after=" waiting"): status.pending_count,
                 f"{words.count(len(status.removals))} of them to be taken out": status.removals,

@@ -157,7 +157,7 @@ def test_the_status_says_what_waits_and_the_command_that_makes_it(
     told = "index is for wordllama, settings say minilm"
     assert "vectors are by wordllama/l2_supercat_256" in memtui("doctor", "--root", str(notes)).out
     assert memtui("index", "--dry-run", "--json", "--root", str(notes)).document["rebuild"]
-    chunk = "1 chunk waits for its vector"
+    chunk = "1 chunk waits for a vector"
     for waits in (told, chunk, f"1 file waiting, {chunk}"):
         if waits is chunk:
             index_by("none")
@@ -361,7 +361,7 @@ def test_a_search_says_what_is_stale_and_names_no_command_that_is_refused(
     with closing(open_database(folder.path(1))) as connection:
         connection.execute("UPDATE chunks SET embedded = 0 WHERE id = 1")
         connection.execute("DELETE FROM vectors WHERE id = 1")
-    assert "1 chunk waits for its vector; `memtui index" in memtui("search", "memory", *place).err
+    assert "1 chunk waits for a vector; `memtui index" in memtui("search", "memory", *place).err
     assert "index 0 files, and make 1 vector" in memtui("index", "--dry-run", *place).out
     (notes / "USER.md").write_text("# User, again\n")
     assert "`memtui index" in memtui("search", "memory", *place).err

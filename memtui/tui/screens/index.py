@@ -241,7 +241,7 @@ def what_is_listed(status: IndexStatus) -> str:
         has_why = status.skipped or status.removals or counts["failed"]
         return f"{listed}: tab shows which{', and why' * bool(has_why)}"
     if status.has_other_writer:
-        return WORDS["writer"]["read_only"].format(status.writer)
+        return WORDS["writer"]["read_only"].format(status.writer) * (not is_told)
     files = fmt.count(status.files, "file")
     # What is left out is known once the files were looked at.
     is_fine = status.state is IndexState.READY and status.files > 0 and bool(status.last_sync)

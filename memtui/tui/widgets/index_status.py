@@ -38,7 +38,7 @@ def state_line(status: IndexStatus) -> Content:
         last = status.errors[-1].where if status.errors else ""
         is_folder = status.state is IndexState.ERROR and last == "folder"
         step = _NEXT["folder" if is_folder else status.state]
-        details.append("another memtui keeps the index" if is_other else step)
+        details.append("another memtui writes" if is_other else step)
     detail = ", ".join(filter(None, details))
     head = f"{glyphs.SIGNS['index'][status.state]} {words.state_words(status.state)}"
     style = STYLES[words.tone_of(status.state)]
