@@ -102,8 +102,8 @@ def answer(session: Session, query: str) -> tuple[Ranked, list[str]]:
     sources = [one.source for one in status.sources]
     warnings = [*session.warnings(), *query_problems(query, sources, by_release=is_foreign)]
     warnings += [state.detail for state in states.values() if state.reason in words.TOLD_REASONS]
-    if not ranked.pool.is_scored and 0 < len(ranked.hits) < ranked.pool.found:
-        shown = f"{len(ranked.hits)} of {words.count(ranked.pool.found)}"
+    if not ranked.pool.is_scored and 0 < len(ranked.hits) < ranked.pool.total:
+        shown = f"{len(ranked.hits)} of {words.count(ranked.pool.total)}"
         warnings.append(f"{shown} listed: -n N lists up to 200")
     warnings += [f"{words.leg_name(leg)} {words.leg_words(states[leg])}" for leg in failed]
     # Beside another memtui the index is stale alone: what makes vectors is refused.
@@ -234,7 +234,7 @@ def summary(ranked: Ranked) -> str:
     legs = ", ".join(
         f"{words.leg_name(leg)} {words.leg_words(state)}" for leg, state in pool.states.items()
     )
-    shown = f"{len(ranked.hits)} of {words.count(pool.found)} found"
+    shown = f"{len(ranked.hits)} of {words.count(pool.total)} found"
     line = f"{shown} in {words.duration(pool.elapsed_ms / 1000)}; {legs}"
     if ranked.hits:
         return line

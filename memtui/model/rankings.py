@@ -301,7 +301,7 @@ class CandidatePool(Struct, frozen=True, eq=False):
         return self.search_mode is not SearchMode.FILTERS_ONLY
 
     @property
-    def found(self) -> int:
+    def total(self) -> int:
         """The candidates; of filters alone all chunks that pass, of which those are the newest."""
         passing = self.states[Leg.KEYWORD].facts.get("passing")
         return int(passing or 0) if not self.is_scored else len(self.chunks)

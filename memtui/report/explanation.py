@@ -376,7 +376,7 @@ def legs_section(ranked: Ranked) -> Section:
     """The mode of the search, then how each leg answered and what it searched for."""
     mode = ranked.pool.search_mode
     about = f"{words.WORDS['mode'][mode]}, profile {ranked.ranking.profile}"
-    taken, found = taken_hits(ranked.pool, ranked.ranking), ranked.pool.found
+    taken, found = taken_hits(ranked.pool, ranked.ranking), ranked.pool.total
     candidates = len({hit.chunk_id for hits in taken.values() for hit in hits})
     first = f"the first {words.count(ranked.ranking.candidates)} of each search"
     more = f", of {words.count(found)} that were found" if found > candidates else ""

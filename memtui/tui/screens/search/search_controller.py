@@ -438,7 +438,7 @@ class SearchController:
         waiting = waiting or ("~ making word pieces  " if pool.pieces_due else "")
         took = duration((pool.elapsed_ms + ranked.elapsed_ms) / 1e3)
         noun = " found" if view.size.width >= WIDE else ""
-        count = f"{len(ranked.hits)} of {fmt.count(pool.found)}{noun}"
+        count = f"{len(ranked.hits)} of {fmt.count(pool.total)}{noun}"
         view.query_bar.show_note(f"{waiting}{count}  {took}")
         self.show_title()
         view.notes.select(state.selected_id)
@@ -461,7 +461,7 @@ class SearchController:
             return
         gone = len(state.context.left)
         out = Content.styled(f"  {glyphs.DOWN} {gone} out" if gone else "", "$state-error bold")
-        counts = f"{fmt.count(len(ranked.drops))} of {fmt.count(ranked.pool.found)} found"
+        counts = f"{fmt.count(len(ranked.drops))} of {fmt.count(ranked.pool.total)} found"
         hidden = f"Not shown ({counts})"
         view.near.border_title = draw_action(view, "near_misses.toggle", hidden) + out
         tracing = draw_action(view, "trace")
