@@ -60,15 +60,15 @@ def language_of(text: str) -> str:
         script = max(letters, key=lambda name: (letters[name], name), default=_LATIN)
         words = of_script[script]
     frequent = Counter(filter(_languages().__contains__, words))
-    found = defaultdict[str, list[int]](list)
+    counts_of = defaultdict[str, list[int]](list)
     for word, count in frequent.items():
         for language in _languages()[word]:
-            found[language].append(count)
+            counts_of[language].append(count)
     usual = read_table("languages.toml")["scripts"].get(script, "")
     # The order of equal ones must not change from run to run.
-    ranked = {one: (sum(counts), one == usual, one) for one, counts in found.items()}
+    ranked = {one: (sum(counts), one == usual, one) for one, counts in counts_of.items()}
     best = max(ranked, key=ranked.__getitem__, default=usual)
-    is_doubtful = len(found[best]) < _FEWEST or sum(found[best]) * _RAREST < len(words)
+    is_doubtful = len(counts_of[best]) < _FEWEST or sum(counts_of[best]) * _RAREST < len(words)
     return "" if best not in _STEMMED or (script == _LATIN and is_doubtful) else best
 
 

@@ -64,13 +64,13 @@ class Rule(Struct, frozen=True):
                 yield match
                 end = match.end()
 
-    def secret_in(self, found: str) -> str:
+    def secret_in(self, candidate: str) -> str:
         """Return what is secret of what the expression found; empty if nothing can be."""
         if not self.must:
-            return found
+            return candidate
         # What ends a sentence, a piece of code or a string behind it is no part of it.
-        bare = found.rstrip("\\`'\")]}.,;:*")
-        if _PLACEHOLDER.pattern.search(found):
+        bare = candidate.rstrip("\\`'\")]}.,;:*")
+        if _PLACEHOLDER.pattern.search(candidate):
             return ""
         return bare if self.must == "value" or _is_random(bare, _LEAST_LENGTH[self.must]) else ""
 
@@ -343,11 +343,11 @@ def _joint(lines: Sequence[str], number: int) -> tuple[str, int]:
         return "", 0
     if earlier is None:
         return " ", label.end()
-    said = before[earlier.end() :]
+    previous_text = before[earlier.end() :]
     if label[0] != earlier[0]:
         return "\n", 0
-    used = utf16_length(said)
-    if used >= _WIDTH - 1 and " " not in said:
+    used = utf16_length(previous_text)
+    if used >= _WIDTH - 1 and " " not in previous_text:
         return "", label.end()
     following = utf16_length(line[label.end() :].partition(" ")[0])
     return (" ", label.end()) if used + 1 + following > _WIDTH else ("\n", 0)
