@@ -108,8 +108,8 @@ _SHORT_OF_MEMORY = (
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Tell whether an error means that there is not enough memory, whichever library raised it."""
-    said = str(error).lower()
-    return isinstance(error, MemoryError) or any(words in said for words in _SHORT_OF_MEMORY)
+    message = str(error).lower()
+    return isinstance(error, MemoryError) or any(words in message for words in _SHORT_OF_MEMORY)
 
 
 class Cancelled(Exception):
