@@ -501,8 +501,8 @@ def rerank_stage(state: StageState) -> Step:
         day, source = dates[index]
         age = 0.0 if day is None else (state.now - day) / DAY
         freshness = recency(age, weights.recency_scale_days)
-        given = state.rows[index].chunk.importance
-        importance = NEUTRAL_IMPORTANCE if given is None else given
+        stored_importance = state.rows[index].chunk.importance
+        importance = NEUTRAL_IMPORTANCE if stored_importance is None else stored_importance
         relevance = scores[index] / maximum if maximum > 0 else 0.0
         scores[index] = (
             weights.relevance * relevance
@@ -588,15 +588,15 @@ def min_score_stage(state: StageState) -> Step:
             if scores[index] >= lower and ranges[index] in with_keyword
         ]
     elif rule is MinScoreRule.FILL:
-        taken = {ranges[index] for index in strict[: max(0, ranking.k)]}
+        used_ranges = {ranges[index] for index in strict[: max(0, ranking.k)]}
         for index in state.order:
             if len(strict) + len(rescued) >= ranking.k:
                 break
             place = ranges[index]
-            is_free = scores[index] < minimum and place in with_keyword and place not in taken
+            is_free = scores[index] < minimum and place in with_keyword and place not in used_ranges
             cosines = (value for leg, _, value, _ in rows[index].parts if leg is Leg.VECTOR)
             if is_free and next(cosines, 0.0) == 0:
-                taken.add(place)
+                used_ranges.add(place)
                 rescued.append(index)
     numbers = {"min_score": minimum}
     described = dict.fromkeys(state.order, (Reason.BELOW_MIN_SCORE, numbers))

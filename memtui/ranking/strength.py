@@ -67,18 +67,18 @@ def measure(ranked: Ranked, scored: Hit | Drop) -> Match | None:
         total = sum(weight * value for _, weight, value in shares)
         if total < (weak := sums.get("weak", 0.0)):
             return Match(Strength.NONE, shares, total, weak)
-        found = Strength.STRONG if total >= sums["strong"] else Strength.WEAK
-        return Match(found, shares, total, sums["strong"])
+        level = Strength.STRONG if total >= sums["strong"] else Strength.WEAK
+        return Match(level, shares, total, sums["strong"])
     vector, cuts = scored.legs.get(Leg.VECTOR), _CUTS["cosine"].get(model, ())
     passed = bisect_right(cuts, vector.raw) if vector else 0
     is_strong, by_words = share > _CUTS["strong_share"], keyword is not None and passed < 2
     if not (cuts or keyword) and vector:
         return None
-    found = Strength.WEAK if keyword or passed else Strength.NONE
-    found = Strength.STRONG if is_strong or passed == 2 else found
+    level = Strength.WEAK if keyword or passed else Strength.NONE
+    level = Strength.STRONG if is_strong or passed == 2 else level
     cosine = vector.raw if vector is not None else 0.0
     rule, total = ("words", share) if is_strong or by_words else ("cosine", cosine)
-    return Match(found, total=total, rule=rule)
+    return Match(level, total=total, rule=rule)
 
 
 def strength(ranked: Ranked, scored: Hit | Drop) -> Strength | None:
@@ -102,5 +102,5 @@ def absolute_numbers(ranked: Ranked, scored: Hit | Drop) -> Mapping[str, float]:
 
 def is_all_weak(ranked: Ranked) -> bool:
     """Tell whether nothing of a list matches well, as far as that was measured."""
-    found = {strength(ranked, hit) for hit in ranked.hits}
-    return bool(found) and found <= {Strength.WEAK, Strength.NONE}
+    strengths = {strength(ranked, hit) for hit in ranked.hits}
+    return bool(strengths) and strengths <= {Strength.WEAK, Strength.NONE}

@@ -147,7 +147,7 @@ def listing(state: State) -> tuple[tuple[int, ...], list[Curve]]:
     shown, margins = shown_scores(state), [*state.margins, *state.kinks(order)]
     if runs(state.ranking, Stage.MMR) and not _mmr_is_last(state.ranking):
         return tuple(_mmr_then_minimum(state, shown, k, margins)), margins
-    kept_rows = _kept(state, shown, order, k)
+    kept_rows = _select_passing(state, shown, order, k)
     if not runs(state.ranking, Stage.MMR):
         rows = kept_rows[:k]
         # A candidate with free places is compared with everything that may fill one.
@@ -212,19 +212,19 @@ def shown_scores(state: State) -> Shown:
     return Shown(exact, curve, fixed, strict, filling, is_plain)
 
 
-def _kept(state: State, shown: Shown, order: Iterable[int], k: int) -> list[int]:
+def _select_passing(state: State, shown: Shown, order: Iterable[int], k: int) -> list[int]:
     """Return who passes, strict ones first; candidates of one range of lines fill one place."""
     order = [int(row) for row in order]
     rows = [row for row in order if shown.strict[row]]
     if not shown.filling.any() or len(rows) >= k:
         return rows
     places = state.columns.range
-    taken = {int(places[row]) for row in rows}
+    used_places = {int(places[row]) for row in rows}
     for row in order:
         if len(rows) >= k:
             break
-        if shown.filling[row] and int(places[row]) not in taken:
-            taken.add(int(places[row]))
+        if shown.filling[row] and int(places[row]) not in used_places:
+            used_places.add(int(places[row]))
             rows.append(row)
     return rows
 
@@ -236,10 +236,10 @@ def _mmr_then_minimum(state: State, shown: Shown, k: int, margins: list[Curve]) 
     is_full = len(strict) >= k
     # How many strict ones, and how many behind them, the list has places for.
     missing, free = k, 0
-    taken: set[int] = set()
+    used_places: set[int] = set()
     if not is_full:
-        taken = set(places[strict].tolist())
-        fresh = set(places[everyone[shown.filling[everyone]]].tolist()) - taken
+        used_places = set(places[strict].tolist())
+        fresh = set(places[everyone[shown.filling[everyone]]].tolist()) - used_places
         missing, free = len(strict), min(k - len(strict), len(fresh))
     sequence: list[int] = []
 
@@ -249,8 +249,8 @@ def _mmr_then_minimum(state: State, shown: Shown, k: int, margins: list[Curve]) 
         place = int(places[row])
         if shown.strict[row]:
             missing -= 1
-        elif shown.filling[row] and place not in taken:
-            taken.add(place)
+        elif shown.filling[row] and place not in used_places:
+            used_places.add(place)
             free -= 1
         return missing <= 0 and free <= 0
 
@@ -260,7 +260,7 @@ def _mmr_then_minimum(state: State, shown: Shown, k: int, margins: list[Curve]) 
         sequence += diversified(state, group, margins, is_enough)
     looked_at = np.array(sequence, dtype=np.intp) if shown.is_plain and is_full else everyone
     margins += minimum_margins(state, shown, looked_at)
-    return _kept(state, shown, sequence, k)
+    return _select_passing(state, shown, sequence, k)
 
 
 def order_margins(state: State, members: Indices, first: int) -> list[Curve]:

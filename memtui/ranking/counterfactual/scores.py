@@ -196,8 +196,8 @@ def columns_of(pool: model.CandidatePool, ranking: model.Ranking, now: datetime)
         for chunk in chunks
     ]
     nothing = (0.0,) * (len(model.FEATURES) - 1)
-    found = [[one.values for one in pool.passages.get(chunk.id, ())] for chunk in chunks]
-    passages = [(at, values) for at, each in enumerate(found) for values in each or [nothing]]
+    by_chunk = [[one.values for one in pool.passages.get(chunk.id, ())] for chunk in chunks]
+    passages = [(at, values) for at, each in enumerate(by_chunk) for values in each or [nothing]]
     features = np.array([values for _, values in passages], dtype=np.float64)
     hits = [row.keyword_hit for row in rows]
     by_location = ranking.tie_rule in {model.TieRule.PLACE, model.TieRule.LOCATION}

@@ -290,7 +290,7 @@ def least_changes(
         progress(parameter)
         solved[parameter] = _solved(problem, parameter)
     ordered = [(parameter, solved[parameter]) for parameter in Parameter if parameter in solved]
-    changes = [one for _, found in ordered if isinstance(found, list) for one in found]
+    changes = [one for _, outcome in ordered if isinstance(outcome, list) for one in outcome]
     without = [NoChange(one, why) for one, why in ordered if isinstance(why, NoChangeReason)]
     return Counterfactuals(tuple(sorted(changes, key=lambda one: one.cost)), tuple(without))
 
