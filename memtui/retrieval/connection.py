@@ -58,11 +58,11 @@ def is_refusal(error: BaseException) -> bool:
     return isinstance(error, apsw.SQLError)
 
 
-def damaged(what: str) -> Exception:
+def damaged(description: str) -> Exception:
     """Return the error of a row that is not as it was written, as SQLite tells of one."""
     import apsw
 
-    return apsw.CorruptError(what)
+    return apsw.CorruptError(description)
 
 
 def vector_checksum(rowid: int, vector: bytes) -> int:
@@ -129,8 +129,8 @@ def query_tokens(
 ) -> list[tuple[str, ...]]:
     """Return the tokens of a query by a connection, each followed by its synonyms."""
     tokenize: Callable[..., Any] = connection.fts5_tokenizer(*_options(tokenizer))
-    found = tokenize(text.encode("utf-8", "replace"), _FOR_A_QUERY, None)
-    return [tuple(forms) for _, _, *forms in found]
+    encoded = text.encode("utf-8", "replace")
+    return [tuple(forms) for _, _, *forms in tokenize(encoded, _FOR_A_QUERY, None)]
 
 
 def find_stems(connection: Connection) -> None:

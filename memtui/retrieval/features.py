@@ -93,7 +93,7 @@ def measure_passages(
     `rows_of` are the passages of each, `similar` the MaxSim of each passage where it is known.
     """
     cover = cache(terms.cover)
-    asked = Asked.of(query)
+    dialogue = DialogueQuery.of(query)
     measured = {}
     for rowid, chunk in chunks.items():
         rows = rows_of.get(rowid, ())
@@ -106,7 +106,7 @@ def measure_passages(
             terms.match(counts.items(), 1 - B + B * row.tokens / PASSAGE_TOKENS) if counts else 0
             for row, counts in zip(rows, counted, strict=True)
         ]
-        held = [frozenset[int](), *map(frozenset, counted), frozenset[int]()]
+        term_sets = [frozenset[int](), *map(frozenset, counted), frozenset[int]()]
         around = [0.0, 0.0, *keyword, 0.0, 0.0]
         similarities = similar.get(rowid) or [(0.0, 0.0)] * len(rows)
         measured_here = []
@@ -114,11 +114,11 @@ def measure_passages(
             before = rows[at - 1] if at else None
             values = (
                 keyword[at],
-                cover(held[at + 1]),
-                cover(held[at] | held[at + 1] | held[at + 2]),
+                cover(term_sets[at + 1]),
+                cover(term_sets[at] | term_sets[at + 1] | term_sets[at + 2]),
                 (around[at] + around[at + 4]) / 2,
                 *similarities[at],
-                *asked.measure(row, before, around[at + 1], chunk),
+                *dialogue.measure(row, before, around[at + 1], chunk),
             )
             measured_here.append(PassageFeatures(row.start, row.end, values))
         measured[chunk.id] = tuple(measured_here)
@@ -136,7 +136,7 @@ def _counted(rows: Sequence[PassageRow], places: Sequence[Sequence[int]]) -> lis
     return counted
 
 
-class Asked(Struct, frozen=True):
+class DialogueQuery(Struct, frozen=True):
     """The part of a query that only dialogue answers."""
 
     words: frozenset[str]
@@ -146,7 +146,7 @@ class Asked(Struct, frozen=True):
     is_month: bool = False
 
     @classmethod
-    def of(cls, query: str) -> Asked:
+    def of(cls, query: str) -> DialogueQuery:
         words = [word.lower() for word in _DATE_WORD.findall(query)]
         day, is_month = _date(words)
         return cls(frozenset(words), _ASKS_WHEN.search(query) is not None, day, is_month)

@@ -89,7 +89,7 @@ class Plan(Struct, frozen=True):
     phrases: tuple[Term, ...]
     """The quoted ones, which are required."""
     words: tuple[Term, ...]
-    kept: tuple[Term, ...]
+    kept_words: tuple[Term, ...]
     pruned: tuple[Term, ...]
     """Words that are not looked up."""
     outside: frozenset[int]
@@ -98,7 +98,7 @@ class Plan(Struct, frozen=True):
     @property
     def looked_up(self) -> tuple[Term, ...]:
         """The terms of the expression: the quoted ones, then the words that are kept."""
-        return *self.phrases, *self.kept
+        return *self.phrases, *self.kept_words
 
     def by_term(self, rows: Iterable[tuple[int, bytes]]) -> dict[int, list[list[int]]]:
         """Take the places of the phrases of the expression in some rows together for each term."""
@@ -171,7 +171,7 @@ class KeywordLeg:
             plan, rows = None, []
             for times in BUDGETS:
                 wider = self.plan(query, times=times)
-                if plan is not None and wider.kept == plan.kept:
+                if plan is not None and wider.kept_words == plan.kept_words:
                     break
                 plan = wider
                 matching = (plan.match, json.dumps([*plan.outside]), *among)
@@ -195,13 +195,13 @@ class KeywordLeg:
                 holds = (term.operands[0].match, json.dumps(rowids))
                 holding[term] = {row for (row,) in self._connection.execute(_SQL["holding"], holds)}
         places = plan.by_term((rowid, packed) for rowid, _, packed in rows)
-        for number, term in enumerate(plan.kept, start=len(plan.phrases)):
+        for number, term in enumerate(plan.kept_words, start=len(plan.phrases)):
             holders = {rowid for rowid in rowids if places[rowid][number]}
             holding[term] = holders - term.operands[0].unlike
         terms = *plan.phrases, *plan.words
-        held = {row: tuple(t.text for t in terms if row in holding[t]) for row in rowids}
+        texts_of = {row: tuple(t.text for t in terms if row in holding[t]) for row in rowids}
         hits = tuple(
-            RowHit(rowid, raw, held[rowid], len(held[rowid]) / len(terms), places[rowid])
+            RowHit(rowid, raw, texts_of[rowid], len(texts_of[rowid]) / len(terms), places[rowid])
             for rowid, raw, _ in rows
         )
         facts: dict[str, float | int | str | None] = {
@@ -223,7 +223,7 @@ class KeywordLeg:
             typed += map(quote, query.phrases)
             reason, chunks = Reason.NARROWED, counted(len(allowed), "chunk")
             detail = f"searched in {chunks} ({', '.join(typed)})"
-        elif allowed is None and plan.kept and query.terms.only_stop_words:
+        elif allowed is None and plan.kept_words and query.terms.only_stop_words:
             reason, detail = Reason.ONLY_STOP_WORDS, "only stop words, so they are searched"
         return LegAnswer(hits, LegState(LegStatus.OK, reason, detail, facts=facts))
 
@@ -248,26 +248,26 @@ class KeywordLeg:
                 rows, occurrences = self.frequency(word.fts)
                 operands = (Operand(word.text, word.fts),)
                 terms.append(Term(word.text, operands, rows, max(rows, occurrences)))
-        kept: list[Term] = []
+        kept_words: list[Term] = []
         spent = 0
         for term in sorted(terms, key=lambda term: term.postings)[:MAX_KEPT]:
             spent += term.cost
-            if len(kept) < MIN_KEPT or spent <= budget:
-                kept.append(term)
-        kept = [term for term in terms if term in kept]
+            if len(kept_words) < MIN_KEPT or spent <= budget:
+                kept_words.append(term)
+        kept_words = [term for term in terms if term in kept_words]
         # Phrases rank as well as words do; that they are required is a matter of the row filter.
         by_match: dict[str, Operand] = {}
-        for operand in (operand for term in (*phrases, *kept) for operand in term.operands):
+        for operand in (operand for term in (*phrases, *kept_words) for operand in term.operands):
             by_match.setdefault(operand.match, operand)
-        joiner: Joiner = "OR" if kept else "AND"
+        joiner: Joiner = "OR" if kept_words else "AND"
         return Plan(
             f" {joiner} ".join(by_match) or '""',
             tuple(by_match.values()),
             joiner,
             tuple(phrases),
             tuple(terms),
-            tuple(kept),
-            tuple(term for term in terms if term not in kept),
+            tuple(kept_words),
+            tuple(term for term in terms if term not in kept_words),
             self._outside(by_match.values()),
         )
 
@@ -279,9 +279,9 @@ class KeywordLeg:
     def _outside(self, operands: Collection[Operand]) -> frozenset[int]:
         outside = frozenset(row for operand in operands for row in operand.unlike)
         for operand in operands if outside else ():
-            asked = (operand.match, json.dumps([*outside]))
-            held = {row for (row,) in self._connection.execute(_SQL["holding"], asked)}
-            outside -= held - operand.unlike
+            values = (operand.match, json.dumps([*outside]))
+            holders = {row for (row,) in self._connection.execute(_SQL["holding"], values)}
+            outside -= holders - operand.unlike
         return outside
 
     def _beginning(self, word: QueryTerm, budget: int) -> Term:
@@ -321,13 +321,13 @@ class KeywordLeg:
             if not postings or begun + postings > (budget if is_star else _READ):
                 continue
             texts = self._connection.execute(_SQL["texts"], (quote(finished),))
-            held = {row: begun_words(stored, whole[0]) for row, stored in texts}
-            stems_there = tokens(" ".join(chain(*held.values())))
+            words_by_row = {row: begun_words(stored, whole[0]) for row, stored in texts}
+            stems_there = tokens(" ".join(chain(*words_by_row.values())))
             if finished != text and tokens(finished)[0] in stems_there:
                 alternatives.append(quote(finished))
                 begun += postings
             if is_star and (finished == text or quote(finished) in alternatives):
-                unlike |= {row for row, words in held.items() if not words}
+                unlike |= {row for row, words in words_by_row.items() if not words}
         match = alternatives[0] if len(alternatives) == 1 else f"({' OR '.join(alternatives)})"
         operand = Operand(f"{typed}*", match, tuple(alternatives), unlike)
         return Term(operand.text, (operand,), begun, begun)

@@ -90,8 +90,8 @@ def explain_bm25(
             phrases = []
             for phrase in operand.phrases or (operand.match,):
                 spelled = phrase.rstrip("* ")[1:-1].replace('""', '"')
-                found = query_tokens(connection, spelled, tokenizer)
-                different = (_different(map(without_tag, forms)) for forms in found)
+                token_forms = query_tokens(connection, spelled, tokenizer)
+                different = (_different(map(without_tag, forms)) for forms in token_forms)
                 words = tuple(chain.from_iterable(different))
                 # FTS5 counts only phrases that have a token.
                 tf = next(counts, 0) if words else 0

@@ -165,12 +165,12 @@ def nearest_passages(
     groups = [parts[place : place + size] for place in range(0, len(parts), size)]
     spans = [(group[0].start, group[-1].end) for group in groups]
     vectors = embed([text[start:end] for start, end in spans]) if spans else ()
-    found: list[Passage] = []
+    scored_passages: list[Passage] = []
     for (start, end), vector in zip(spans, vectors, strict=True):
         if norm := _length(vector):
             cosine = _dot(vector, query) / (norm * _length(query))
-            found.append(Passage(start, end, min(1.0, max(-1.0, cosine))))
-    return tuple(sorted(found, key=lambda passage: -passage.cosine)[:limit])
+            scored_passages.append(Passage(start, end, min(1.0, max(-1.0, cosine))))
+    return tuple(sorted(scored_passages, key=lambda passage: -passage.cosine)[:limit])
 
 
 def _dot(left: NDArray[np.float32], right: NDArray[np.float32]) -> float:

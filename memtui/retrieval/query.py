@@ -237,15 +237,15 @@ def query_problems(text: str, sources: Iterable[str], *, by_release: bool) -> li
 
     With `by_release` another program's rules search what is no filter.
     """
-    query, known = parse_query(text[:MAX_LENGTH] if by_release else text), sorted(sources)
-    there = f"is no source here: there is {', '.join(known)}"
-    named = {} if by_release else {CONVERSATIONS: _SYNTAX["sessions"]}
-    unknown = [one for one in query.filters.sources if known and one.casefold() not in known]
+    query, names = parse_query(text[:MAX_LENGTH] if by_release else text), sorted(sources)
+    there = f"is no source here: there is {', '.join(names)}"
+    hints = {} if by_release else {CONVERSATIONS: _SYNTAX["sessions"]}
+    unknown = [one for one in query.filters.sources if names and one.casefold() not in names]
     own = [f'"{phrase}"' for phrase in query.phrases]
     own += [f"{term.text}*" for term in query.terms.terms if term.kind == "star"]
-    problems = [*query.problems, *(named.get(one, f"source:{one} {there}") for one in unknown)]
-    told = (f"{one}: the agent's program searches its words" for one in own if by_release)
-    return [*problems, *told]
+    problems = [*query.problems, *(hints.get(one, f"source:{one} {there}") for one in unknown)]
+    notes = (f"{one}: the agent's program searches its words" for one in own if by_release)
+    return [*problems, *notes]
 
 
 def day_rule(text: str) -> list[str]:
@@ -259,14 +259,14 @@ def without_filters(text: str, filters: Iterable[str]) -> tuple[str, tuple[str, 
 
     Returns the rest, and what was taken out.
     """
-    plain, rest, at, taken = [one.replace('"', "") for one in filters], "", 0, list[str]()
+    plain, rest, at, removed = [one.replace('"', "") for one in filters], "", 0, list[str]()
     gone = {one if one.startswith("-") else one.partition(":")[0] for one in plain}
     for match in _PIECE.finditer(_readable(text)):
         key = (match["key"] or "").lower().removesuffix(":")
         if (key + match["value"].strip('"') if key == "-" else key) in gone:
             rest, at = rest + text[at : match.start()], match.end()
-            taken.append(f"{match['key'].lower()}{match['value']}")
-    return " ".join((rest + text[at:]).split()), tuple(taken)
+            removed.append(f"{match['key'].lower()}{match['value']}")
+    return " ".join((rest + text[at:]).split()), tuple(removed)
 
 
 def word_pieces(text: str, *, syntax: bool = True) -> tuple[tuple[int, int], ...]:

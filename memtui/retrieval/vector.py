@@ -83,9 +83,8 @@ class VectorLeg(Struct, frozen=True):
         if len(self.vectors) > _REMEMBERED_QUERIES:
             del self.vectors[next(iter(self.vectors))]
         stop_if(cancelled)
-        if len(vector) != view.dims:
-            given = f"the model gives {len(vector)}"
-            detail = f"the index holds vectors of {view.dims} numbers, {given}"
+        if (dims := len(vector)) != view.dims:
+            detail = f"the index holds vectors of {view.dims} numbers, the model gives {dims}"
             return LegAnswer((), failed(Reason.DIMENSIONS_DIFFER, detail))
         if not vector.any():
             reason, detail = Reason.ZERO_QUERY_VECTOR, "the model sees nothing in this query"

@@ -375,9 +375,9 @@ class OpenClawKeywordLeg:
         # What may be seen is read from the text's own row, for the best alone if that suffices.
         sql = f"SELECT rowid FROM {fts} WHERE rowid IN (SELECT value FROM json_each(?)){visible}"
         rowids = json.dumps([rowid for rowid, _ in rows])
-        seen = {row[0] for row in execute(sql, (rowids, *values))}
-        if len(seen) == len(rows) or len(rows) < limit:
-            return [row for row in rows if row[0] in seen]
+        visible_rowids = {row[0] for row in execute(sql, (rowids, *values))}
+        if len(visible_rowids) == len(rows) or len(rows) < limit:
+            return [row for row in rows if row[0] in visible_rowids]
         return list(execute(f"{ranked}{visible} {best}", (plan.match, *terms, *values, limit)))
 
     def _substrings(self, plan: KeywordPlan) -> tuple[str, tuple[str, ...]]:
@@ -445,9 +445,9 @@ class OpenClawKeywordLeg:
         # A path is that of several chunks: the first one that is not excluded stands for it.
         files, chosen = replace(self._scope, excluded=None), replace(self._scope, files=None)
         visible, sources = files.visible(f"{fts}.source", self._layout)
-        seen, excluded = chosen.visible("d.source", self._layout)
+        eligible, excluded = chosen.visible("d.source", self._layout)
         texts = ", ".join(map(readable, ("c.id", "best.path", "best.source", "c.text")))
-        parts = {"fts": fts, "chunks": chunks, "texts": texts, "score": score, "seen": seen}
+        parts = {"fts": fts, "chunks": chunks, "texts": texts, "score": score, "eligible": eligible}
         sql = SQL["best_paths"].format(**parts, condition=condition, visible=visible)
         return list(self._connection.execute(sql, (*values, *sources, limit, *excluded)))
 
