@@ -53,7 +53,7 @@ def _verify(folder: Path, databases: dict[str, Path]) -> int:
     for recording in sorted((folder / "results").glob("2026*.json.gz")):
         release = recording.name.split("-", 1)[0]
         found = verify(
-            ForeignTarget(databases[release]), load_recording(recording), given=given, env={}
+            ForeignTarget(databases[release]), load_recording(recording), vectors=given, env={}
         )
         queries += len(found.queries)
         worst = max(worst, found.score_difference)

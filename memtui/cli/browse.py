@@ -113,7 +113,7 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
     answered = None
     with open_reading(invocation) as session:
         browse = session.engine.browse
-        ids, held, others = [place], list[Chunk](), list[Chunk]()
+        ids, in_file, others = [place], list[Chunk](), list[Chunk]()
         if not re.fullmatch(r"[0-9a-f]{64}", place):
             named = parse_place(place)
             if not named.path.strip() or named.line == 0:
@@ -121,8 +121,8 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
                 raise QueryError(f"{place!r} is not a place", hint=hint)
             indexed = session.engine.explain.indexed_at(Place(place))
             path, line = (indexed.place.path, indexed.place.line) if indexed else ("", None)
-            held = [*browse.chunks_of(path)]
-            chunks = [one for one in held if line is None or one.start_line <= line <= one.end_line]
+            in_file = [*browse.chunks_of(path)]
+            chunks = [one for one in in_file if not line or one.start_line <= line <= one.end_line]
             # What begins there goes first: so a list names the chunks.
             chunks.sort(key=lambda one: one.start_line != (line or one.start_line))
             ids, others = [chunk.id for chunk in chunks], chunks[1:]
@@ -133,8 +133,8 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
             paths = {one.path.split("/")[-1]: one.path for one in browse.files() if one.chunks}
             near = get_close_matches(place.split("/")[-1], paths, 3, cutoff=0)
             hint = f"the nearest paths: {', '.join(paths[name] for name in near)}"
-            if held:
-                hint = f"its indexed lines are {held[0].start_line} to {held[-1].end_line}"
+            if in_file:
+                hint = f"its indexed lines are {in_file[0].start_line} to {in_file[-1].end_line}"
             raise MemtuiError(f"the index holds no chunk at {place}", hint=hint, code="no_chunk")
         neighbours = browse.neighbours(record.chunk.id, limit)
         if queries:

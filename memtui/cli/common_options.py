@@ -70,9 +70,9 @@ class Invocation(Struct, frozen=True):
 
         Raises `SettingsError` for options that exclude each other.
         """
-        given = {name: value for name, value in options.items() if value not in (None, False)}
+        values = {name: value for name, value in options.items() if value not in (None, False)}
         hidden = {"ui.history": Given(Source.FLAG, "--private", False)} if private else {}
-        called = replace(self, flags={**self.flags, **hidden, **(flags or {})}, **given)
+        called = replace(self, flags={**self.flags, **hidden, **(flags or {})}, **values)
         refuse_several(
             {
                 "--demo": called.demo,
@@ -151,9 +151,9 @@ class Invocation(Struct, frozen=True):
         return SettingsFiles(self.env, root, self.flags).load()
 
 
-def refuse_several(given: Mapping[str, bool]) -> None:
+def refuse_several(options: Mapping[str, bool]) -> None:
     """Raise `SettingsError` when more than one of some options is given."""
-    names = [name for name, is_given in given.items() if is_given]
+    names = [name for name, is_given in options.items() if is_given]
     if len(names) > 1:
         raise SettingsError(f"{' and '.join(names)} exclude each other")
 
@@ -381,5 +381,5 @@ class Subgroup(click.Group):
         near = nearest(word, names)
         hint = f"Did you mean `{ctx.command_path} {near}`?" if near else ""
         hint = hint or f"Commands: {', '.join(names)}."
-        what = "no command" if default is None else "neither a command nor a folder"
-        raise click.UsageError(f"{word!r} is {what}. {hint}", ctx)
+        problem = "no command" if default is None else "neither a command nor a folder"
+        raise click.UsageError(f"{word!r} is {problem}. {hint}", ctx)

@@ -39,15 +39,15 @@ def show_config(invocation: Invocation, keys: Sequence[str]) -> int:
             hint = f"did you mean {near}?" if near else load.EVERY_KEY
             raise SettingsError(f"no such key: {name}", hint=hint)
         chosen.update(inside)
-    origins = {key: given for key, given in loaded.origins.items() if not keys or key in chosen}
+    origins = {key: values for key, values in loaded.origins.items() if not keys or key in chosen}
     # What holds for each key of `[ranking]`: the profile's value, or what follows from others.
     base = schema.values_of(loaded.settings.base_ranking())
     applied = schema.values_of(loaded.settings.configured_ranking())
     entries: list[dict[str, Any]] = []
     lines: list[Line] = []
     width = max(map(len, origins), default=0)
-    for key, givens in origins.items():
-        first, *others = (one._replace(value=shown_value(key, one.value)) for one in givens)
+    for key, values in origins.items():
+        first, *others = (one._replace(value=shown_value(key, one.value)) for one in values)
         name, in_force = key.removeprefix(f"{schema.RANKING}."), first.value
         value, *overrode = (
             "(unset)" if one.value is None else toml_value(one.value) for one in (first, *others)
@@ -257,6 +257,6 @@ def trust(
     except OSError as error:
         raise SettingsError(f"cannot write in {state.path}: {error.strerror}") from error
     trusted = load.is_trusted(file, state)
-    told = lines(trusted=trusted)
+    report = lines(trusted=trusted)
     answer = {"file": file.path, "sha256": file.sha256, "trusted": trusted, "dry_run": dry_run}
-    return invocation.respond({**answer, "keys": keys}, told[:1] if is_asked else told)
+    return invocation.respond({**answer, "keys": keys}, report[:1] if is_asked else report)

@@ -82,7 +82,7 @@ def explain(
         try:
             for part in (part for part in Part if not left_out.get(part)):
                 explained = find_part(
-                    session.engine, explained, part, lambda what: output.progress(f"memtui: {what}")
+                    session.engine, explained, part, lambda step: output.progress(f"memtui: {step}")
                 )
         finally:
             output.progress("")
@@ -96,8 +96,8 @@ def explain(
             output.lines([(line.text, BOLD)] if line.strong else line.text for line in lines)
         elif format_ is Format.JSON:
             status = session.engine.index.status()
-            told = list(map(invocation.completed, warnings))
-            document = explanation_document(explained, states=file_states(status), warnings=told)
+            warnings, states = [*map(invocation.completed, warnings)], file_states(status)
+            document = explanation_document(explained, states=states, warnings=warnings)
             document["provider_state"] = status.provider
             if inquiry.chunk is None:
                 document["missing"] = f"the index holds no chunk at {inquiry.place}"

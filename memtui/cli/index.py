@@ -292,15 +292,15 @@ def verify(
     output = invocation.output()
     # A recording that cannot be used is named before any is compared.
     recordings = [(path, load_recording(path)) for path in map(invocation.path, against)]
-    target, given = agent_target(invocation)
+    target, vectors = agent_target(invocation)
     compared: list[tuple[Path, Verification]] = []
     for path, recording in recordings:
 
-        def progress(done: int, total: int, name: str = path.name) -> None:
+        def tell(done: int, total: int, name: str = path.name) -> None:
             output.progress(f"{name}: {done}/{total}")
 
         result = compare(
-            target, recording, given=given, profile=profile, env=invocation.env, progress=progress
+            target, recording, vectors=vectors, profile=profile, env=invocation.env, progress=tell
         )
         output.progress("")
         compared.append((path, result))

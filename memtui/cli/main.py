@@ -334,7 +334,7 @@ def _crash(error: Exception) -> errors.MemtuiError:
         for frame, line in traceback.walk_tb(error.__traceback__)
         if (module := frame.f_globals.get("__name__", "")).startswith("memtui.")
     ]
-    what = safe_line(masked(traceback.format_exception_only(error)).strip())
+    description = safe_line(masked(traceback.format_exception_only(error)).strip())
     place = f" at {steps[-1]}" if steps else ""
-    message = f"this should not have happened: {what[:LONGEST_MESSAGE]}{place}"
+    message = f"this should not have happened: {description[:LONGEST_MESSAGE]}{place}"
     return errors.MemtuiError(message, hint=f"trace in {trace}", code="internal")

@@ -82,8 +82,8 @@ class Output:
     def document(self, document: Mapping[str, Any], *, indent: int | None = 2) -> None:
         """Write one JSON document; without an indent it takes one line."""
         if "warnings" in document:
-            told = [self._completed(str(warning)) for warning in document["warnings"]]
-            document = {**document, "warnings": told}
+            warnings = [self._completed(str(warning)) for warning in document["warnings"]]
+            document = {**document, "warnings": warnings}
         self.whole(document_text(document, indent=indent) + "\n")
 
     @delivering()

@@ -45,7 +45,7 @@ def profiles(invocation: Invocation) -> int | None:
         made_of = f"built in: {PROFILE_WORDS[name]}" if own is None else ""
         if own is not None:
             (source, place, _), *others = loaded.origins[schema.profile_key(name)]
-            places = [given.place for given in others]
+            places = [origin.place for origin in others]
             keys = schema.values_of(own)
             made_of = start = keys.pop("profile")
             note = f"  # {source} {', over '.join([place, *places])}"
@@ -99,9 +99,9 @@ def _copy_lines(name: str, ranking: Ranking, keys: Mapping[str, Any]) -> Iterato
     weights = with_weights(ranking, Evidence.WORD_PIECES)
     yield f"# {name} is built in: {PROFILE_WORDS[name]}."
     yield f"# Its steps in order: {', '.join(map(step_name, ranking.stages))}."
-    for what, _, value in differences(BUILT_IN["memtui"], ranking):
-        if what not in {"steps", *(PARAMETER_WORDS[key] for key in keys)}:
-            yield f"# {what}: {value} (no key sets it)"
+    for label, _, value in differences(BUILT_IN["memtui"], ranking):
+        if label not in {"steps", *(PARAMETER_WORDS[key] for key in keys)}:
+            yield f"# {label}: {value} (no key sets it)"
     yield f"[{toml_key((schema.PROFILES, f'my-{name}'))}]"
     for key, value in keys.items():
         part, _, feature = key.partition(".")
@@ -163,7 +163,7 @@ def remove_profile(invocation: Invocation, name: str) -> int:
 
 def _write(
     invocation: Invocation,
-    what: str,
+    done: str,
     names: list[str],
     plan: Plan,
     files: SettingsFiles,
@@ -171,5 +171,5 @@ def _write(
 ) -> int:
     write(plan, files)
     path = plan.file.path
-    lines = [f"{what} {', '.join(names)} in {path}"]
-    return invocation.respond({what: names, "path": path}, lines, warnings=[*warnings, *plan.notes])
+    lines = [f"{done} {', '.join(names)} in {path}"]
+    return invocation.respond({done: names, "path": path}, lines, warnings=[*warnings, *plan.notes])

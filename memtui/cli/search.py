@@ -50,8 +50,8 @@ def search(
             output.document(search_document(ranked, status, warnings))
             return exit_code
         # Once: what is said in place of results, too.
-        told = "" if ranked.hits or jsonl or paths else summary(ranked)
-        output.warn(one for one in (*warnings, *day_rule(query)) if one not in told)
+        summary_text = "" if ranked.hits or jsonl or paths else summary(ranked)
+        output.warn(one for one in (*warnings, *day_rule(query)) if one not in summary_text)
         states = file_states(status)
         if jsonl:
             for hit in ranked.hits:

@@ -140,11 +140,11 @@ def run_sync(session: Session, *, rebuild: bool = False) -> list[SyncStats]:
 
 def stale_warning(status: IndexStatus) -> str:
     """Return what to say when there is no index, or it is not that of the files and settings."""
-    kept = WORDS["writer"]["stale"].format(status.writer) * status.has_other_writer
+    writer_note = WORDS["writer"]["stale"].format(status.writer) * status.has_other_writer
     if status.state is IndexState.NO_INDEX:
-        return f"there is no index yet: {kept or '`memtui index` makes one'}"
-    if kept or not status.pending_count:
-        next_step = kept or "`memtui index` brings it up to date"
+        return f"there is no index yet: {writer_note or '`memtui index` makes one'}"
+    if writer_note or not status.pending_count:
+        next_step = writer_note or "`memtui index` brings it up to date"
         return f"the index is stale: {state_detail(status)}; {next_step}"
     named = ", ".join(status.pending[:3]) + (", …" if status.pending_count > 3 else "")
     changed = f"{status.pending_count} changed {'file' if status.pending_count == 1 else 'files'}"
@@ -163,8 +163,8 @@ def agent_target(invocation: Invocation) -> tuple[ForeignTarget, GivenVectors | 
     from memtui.engine.foreign.query_vectors import load_given
     from memtui.index.foreign.agents import find_target
 
-    vectors, index = invocation.query_vectors, invocation.index
-    given = None if vectors is None else load_given(invocation.path(vectors))
+    file, index = invocation.query_vectors, invocation.index
+    vectors = None if file is None else load_given(invocation.path(file))
     target = find_target(
         agent=invocation.agent,
         index=None if index is None else invocation.path(index),
@@ -173,7 +173,7 @@ def agent_target(invocation: Invocation) -> tuple[ForeignTarget, GivenVectors | 
         home=invocation.home,
     )
     allowed = invocation.settings(None).settings.embedding.allow_insecure
-    return replace(target, allow_insecure=allowed), given
+    return replace(target, allow_insecure=allowed), vectors
 
 
 def open_agent(invocation: Invocation, *, examine: bool = True) -> Session:
@@ -187,7 +187,7 @@ def open_agent(invocation: Invocation, *, examine: bool = True) -> Session:
     Raises `IndexMissing`, `IndexUnusable` and `SettingsError`.
     """
     loaded = invocation.settings(None)
-    target, given = agent_target(invocation)
+    target, vectors = agent_target(invocation)
     values = values_in(loaded.layers[Source.FLAG])
     chosen = Settings.parse(nested(values)).ranking
     name = values.get("ranking.profile")
@@ -197,7 +197,7 @@ def open_agent(invocation: Invocation, *, examine: bool = True) -> Session:
     engine = Engine.open_agent(
         target,
         now=invocation.now,
-        given=given,
+        vectors=vectors,
         env=invocation.env,
         profile=release if release in RELEASES else None,
         examine=examine,

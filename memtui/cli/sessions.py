@@ -208,20 +208,20 @@ def _change(invocation: Invocation, names: Sequence[str], *, is_on: bool) -> int
     sources, paths = opted_in(files)
     opted = {one: one for one in sources} | {absolute_setting(one, base): one for one in paths}
     chosen = [name if is_source(name) else str(invocation.path(name)) for name in names]
-    taken = {name: [one for one in opted if _opts_in(name, one)] for name in chosen}
-    changed = chosen if is_on else list(dict.fromkeys(chain(*taken.values())))
-    kept = [*opted, *chosen] if is_on else [one for one in opted if one not in changed]
-    for name, wider in product(chosen, () if is_on else kept):
+    matches = {name: [one for one in opted if _opts_in(name, one)] for name in chosen}
+    changed = chosen if is_on else list(dict.fromkeys(chain(*matches.values())))
+    selection = [*opted, *chosen] if is_on else [one for one in opted if one not in changed]
+    for name, wider in product(chosen, () if is_on else selection):
         if _opts_in(wider, name):
             hint = words.WORDS["opted"]["wider"].format(shlex.quote(wider))
             raise SettingsError(f"{name} is opted in by {wider}", hint=hint)
-    for given, name in zip(names, chosen, strict=True):
-        is_known = is_source(name) or any(mark in given for mark in "*?[")
+    for argument, name in zip(names, chosen, strict=True):
+        is_known = is_source(name) or any(mark in argument for mark in "*?[")
         # One that is taken out may have gone.
-        if not (is_known or os.path.lexists(name) or (taken[name] and not is_on)):
-            raise SettingsError(f"no such source: {given}", hint=words.WORDS["opted"]["names"])
-    sources = tuple(filter(is_source, kept))
-    paths = tuple(opted.get(one, one) for one in filterfalse(is_source, kept))
+        if not (is_known or os.path.lexists(name) or (matches[name] and not is_on)):
+            raise SettingsError(f"no such source: {argument}", hint=words.WORDS["opted"]["names"])
+    sources = tuple(filter(is_source, selection))
+    paths = tuple(opted.get(one, one) for one in filterfalse(is_source, selection))
     plan = plan_transcripts(files, sources, paths)
     future: list[TranscriptSource] = []
     if is_on and root is not None:
@@ -249,14 +249,14 @@ def _change(invocation: Invocation, names: Sequence[str], *, is_on: bool) -> int
     done, path = "enabled" if is_on else "disabled", plan.file.path
     document = {done: changed, "path": path, "changed": plan.changes}
     already = "" if plan.changes else " already"
-    told = f"{done} {', '.join(changed)} for every memory folder, in {path}{already}"
-    absent = [f"{name} was not enabled" for name in chosen if not (is_on or taken[name])]
+    summary = f"{done} {', '.join(changed)} for every memory folder, in {path}{already}"
+    absent = [f"{name} was not enabled" for name in chosen if not (is_on or matches[name])]
     follows = words.WORDS["opted"][done]
     if future and not any(source.found for source in future):
         follows = words.WORDS["opted"]["later"]
     return invocation.respond(
         {**document, "sources": future} if is_on else document,
-        [told, *absent] if changed else absent,
+        [summary, *absent] if changed else absent,
         warnings=plan.notes,
         notes=[f"memtui: `memtui index` or an open memtui {follows}"] if plan.changes else [],
     )
@@ -277,13 +277,13 @@ def replay(
         paths = None if name is None else [_named(session.engine, name, invocation).path]
         number = 0
 
-        def found(calls: Sequence[MemoryCall]) -> None:
+        def count_calls(calls: Sequence[MemoryCall]) -> None:
             nonlocal number
             number += len(calls)
             count = words.count(number, "search", "searches")
             output.progress(f"reading conversations: {count} so far")
 
-        calls = session.engine.conversations.memory_calls(paths, found=found)
+        calls = session.engine.conversations.memory_calls(paths, receive=count_calls)
         output.progress("")
         stale = [stale_warning(status)] if status.pending_count else []
         warnings = [*stale, *session.warnings()]
@@ -318,8 +318,8 @@ def replay(
     elif not calls and not jsonl:
         output.note("memtui: no search of the memory is recorded in these conversations")
     elif not jsonl:
-        verdicts = ((counts[verdict], said) for verdict, said in words.VERDICT_WORDS.items())
-        ended = ", ".join(f"{number} {said}" for number, said in verdicts if number)
+        verdicts = ((counts[verdict], label) for verdict, label in words.VERDICT_WORDS.items())
+        ended = ", ".join(f"{number} {label}" for number, label in verdicts if number)
         searches = words.count(counts.total(), "search", "searches")
         output.note(f"{searches} of {len(calls)}: {ended}")
     return EXIT_OK if shown else EXIT_NOTHING

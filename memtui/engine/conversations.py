@@ -239,12 +239,12 @@ class ConversationService:
         self,
         paths: Sequence[str] | None = None,
         *,
-        found: Callable[[Sequence[MemoryCall]], object] = lambda calls: None,
+        receive: Callable[[Sequence[MemoryCall]], object] = lambda calls: None,
         cancelled: IsCancelled = never,
     ) -> list[MemoryCall]:
         """Return the searches of the memory in some transcripts, or in all, newest first.
 
-        `found` gets those of each transcript as soon as it is read.
+        `receive` gets those of each transcript as soon as it is read.
         """
         transcripts, calls = self._transcripts(), list[MemoryCall]()
         newest = sorted(transcripts, key=lambda path: -transcripts[path].file.mtime_ns)
@@ -256,7 +256,7 @@ class ConversationService:
             scan, other = self._scan(file, cancelled), place.is_elsewhere
             if scan.calls:
                 those = [replace(call, is_elsewhere=other) for call in scan.calls]
-                found(those)
+                receive(those)
                 calls += those
         calls.sort(key=lambda call: (call.path, call.line))
         return sorted(calls, key=lambda call: call.asked or EPOCH, reverse=True)

@@ -164,14 +164,14 @@ class Engine(AbstractContextManager["Engine"]):
         *,
         bus: Bus | None = None,
         now: Callable[[], datetime] | None = None,
-        given: GivenVectors | None = None,
+        vectors: GivenVectors | None = None,
         env: Mapping[str, str] | None = None,
         profile: str | None = None,
         examine: bool = True,
     ) -> Engine:
         """Open the index of an agent's program, choose its profile, and start the threads.
 
-        `given` are vectors of queries from a file; `profile` replaces the one that is chosen.
+        `vectors` are vectors of queries from a file; `profile` replaces the one that is chosen.
         With `examine` the truth report is made in the background. Raises `IndexMissing`,
         `IndexUnusable`.
         """
@@ -183,7 +183,7 @@ class Engine(AbstractContextManager["Engine"]):
 
         thread, bus, now = EngineThread(), bus or Bus(), now or utc_now
         variables = os.environ if env is None else env
-        memory = OpenClawIndex(target, profile, given, variables, thread=thread, bus=bus, now=now)
+        memory = OpenClawIndex(target, profile, vectors, variables, thread=thread, bus=bus, now=now)
         engine = cls(memory, thread, bus, now)
         if examine:
             memory.sync()

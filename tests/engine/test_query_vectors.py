@@ -78,7 +78,7 @@ def finder(
     config: MemorySearchConfig | None, identity: Identity = MADE_WITH, **changes: Any
 ) -> QueryVectors:
     """Find by a provider alone that has its key in the environment, but for what is changed."""
-    empty: dict[str, Any] = {"given": None, "read_cache": lambda digest: None}
+    empty: dict[str, Any] = {"from_file": None, "read_cache": lambda digest: None}
     access = {"env": KEYS, "read_access": lambda provider: RemoteAccess(), "timeout": 5.0}
     return QueryVectors(identity, config, **{**empty, **access, **changes})
 
@@ -424,7 +424,7 @@ def write(folder: Path, content: object, name: str = "vectors.json") -> Path:
 )
 def test_forms_of_the_file(tmp_path: Path, server: EmbeddingServer, content: object) -> None:
     path = write(tmp_path, content)
-    found = find(finder(configured(server), given=load_given(path)), typing=True)
+    found = find(finder(configured(server), from_file=load_given(path)), typing=True)
     assert found.values.tolist() == VECTOR
     assert (found.origin, found.detail) == ("file", str(path))
     assert not server.seen
@@ -432,9 +432,9 @@ def test_forms_of_the_file(tmp_path: Path, server: EmbeddingServer, content: obj
 
 def test_a_query_that_the_file_does_not_hold(tmp_path: Path, server: EmbeddingServer) -> None:
     given = load_given(write(tmp_path, {" other ": VECTOR}))
-    assert find(finder(configured(server), given=given)).origin == "provider"
-    assert find(finder(None, given=given), " other ").origin == "file"
-    found = find(finder(None, given=given))
+    assert find(finder(configured(server), from_file=given)).origin == "provider"
+    assert find(finder(None, from_file=given), " other ").origin == "file"
+    found = find(finder(None, from_file=given))
     assert found.detail.endswith("; the given file does not hold this query")
     # As JavaScript trims.
     trimmed = load_given(write(tmp_path, {"router": VECTOR}))
@@ -444,7 +444,7 @@ def test_a_query_that_the_file_does_not_hold(tmp_path: Path, server: EmbeddingSe
 
 def test_given_vectors_that_do_not_fit(tmp_path: Path) -> None:
     path = write(tmp_path, {"short": [1, 2], "zero": [0, 0, 0], "large": [1e200, 0, 0]})
-    vectors = finder(None, given=load_given(path))
+    vectors = finder(None, from_file=load_given(path))
     assert find(vectors, "short") == NoVector(
         Reason.DIMENSIONS_DIFFER,
         f"the query vector does not fit: 2 numbers from {path}, the index has 3",

@@ -47,7 +47,7 @@ def run(index: Path, recording: Path) -> Verification:
     return verify(
         ForeignTarget(index),
         load_recording(recording),
-        given=load_given(recorded.QUERY_VECTORS),
+        vectors=load_given(recorded.QUERY_VECTORS),
         env={},
     )
 

@@ -52,7 +52,7 @@ class AgentStage:
             self._recorded(changed=scene == "changed")
         (self._state / "openclaw.json").write_text(_CONFIG[scene], encoding="utf-8")
         target = find_target(agent="main", index=None, workspace=None, env={}, home=self._home)
-        return Engine.open_agent(target, bus=bus, env={}, given=self._given, now=lambda: PRESENT)
+        return Engine.open_agent(target, bus=bus, env={}, vectors=self._given, now=lambda: PRESENT)
 
     def _recorded(self, *, changed: bool) -> None:
         """The recorded index with the notes that it was made of."""

@@ -132,8 +132,8 @@ class SmallAgent:
     def open(self, bus: Bus | None = None, **options: Any) -> Engine:
         """Open it at a clock that stands still, with the given vectors of queries, if any."""
         clock = datetime(2026, 11, 16, 12, tzinfo=UTC)
-        given = {"now": lambda: clock, "env": {}, "given": self.given, "examine": False, **options}
-        return Engine.open_agent(self.state.target(), bus=bus, **given)
+        base = {"now": lambda: clock, "env": {}, "vectors": self.given, "examine": False, **options}
+        return Engine.open_agent(self.state.target(), bus=bus, **base)
 
 
 def make_small_agent(folder: Path, release: str = AGENT_BLOB) -> SmallAgent:

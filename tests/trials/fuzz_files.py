@@ -151,7 +151,7 @@ def _use(state: State, query: str) -> None:
         return
     vectors = GivenVectors(Path("given.json"), {}, np.full(DIMS, 0.0625))
     engine = _told(
-        lambda: Engine.open_agent(target, now=lambda: NOW, env={}, given=vectors, examine=False)
+        lambda: Engine.open_agent(target, now=lambda: NOW, env={}, vectors=vectors, examine=False)
     )
     if engine is None:
         return

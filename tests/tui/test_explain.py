@@ -331,7 +331,7 @@ async def test_two_columns_where_there_is_room_and_a_saved_file(
 async def test_a_change_is_of_the_asked_ranking_where_one_leg_ranks_alone(tmp_path: Path) -> None:
     agent = make_small_agent(tmp_path)
     async with running(
-        lambda bus: agent.open(bus, given=None), size=(80, 24), options=OPTIONS
+        lambda bus: agent.open(bus, vectors=None), size=(80, 24), options=OPTIONS
     ) as run:
         search = run.app.search_screen
         search.rankings.change(replace(search.state.ranking, k=3))

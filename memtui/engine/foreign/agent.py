@@ -133,10 +133,10 @@ class AgentLegs(Legs):
         self,
         database: ForeignDatabase,
         facts: AgentFacts,
-        given: GivenVectors | None,
+        from_file: GivenVectors | None,
         env: Mapping[str, str],
     ) -> None:
-        """`given` are vectors of queries from a file; `env` has the keys of providers."""
+        """`from_file` are vectors of queries from a file; `env` has the keys of providers."""
         self.database = database
         self.facts = facts
         self.release = releases.release_named(facts.profile)
@@ -146,7 +146,7 @@ class AgentLegs(Legs):
             facts.identity,
             # No provider is asked without a configuration: defaults are nobody's choice.
             facts.search if target.expected is not None else None,
-            given=given,
+            from_file=from_file,
             env=env,
             read_cache=lambda digest: database.read(
                 lambda opened: rows.cached_vector(opened, facts.identity, digest)

@@ -130,7 +130,7 @@ class OpenClawIndex(Index):
         self,
         target: ForeignTarget,
         profile: str | None,
-        given: GivenVectors | None,
+        vectors: GivenVectors | None,
         env: Mapping[str, str],
         *,
         thread: EngineThread,
@@ -150,7 +150,7 @@ class OpenClawIndex(Index):
         self.ranking = facts.ranking
         """The ranking that the agent is configured for, used when a search names none."""
         self.chunk_tokens = facts.identity.chunk_tokens or self.chunk_tokens
-        self.legs: AgentLegs = AgentLegs(database, facts, given, env)
+        self.legs: AgentLegs = AgentLegs(database, facts, vectors, env)
         self._thread, self._bus, self.now = thread, bus, now
         self._embedded = ProviderFailover(EmbeddingSettings(provider=EMBEDDED_DEFAULT))
         self.truth: Truth | None = None

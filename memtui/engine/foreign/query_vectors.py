@@ -70,7 +70,7 @@ class QueryVectors:
     """The origin that the index states."""
     config: MemorySearchConfig | None
     """The configuration of its agent; `None`: not known, so no provider is asked."""
-    given: GivenVectors | None
+    from_file: GivenVectors | None
     env: Mapping[str, str]
     """Of which only the key variables of the provider are read."""
     read_cache: Callable[[str], Vector | None]
@@ -97,8 +97,8 @@ class QueryVectors:
         name, model = self.identity.provider or "", self.identity.model or ""
         if name == NO_PROVIDER or model == KEYWORD_ONLY_MODEL:
             return NoVector(Reason.NO_VECTORS, "the index was made for keyword search alone")
-        if self.given is not None and (values := self.given.of(query)) is not None:
-            return self._checked(QueryVector(values, "file", safe_line(str(self.given.path))))
+        if self.from_file is not None and (values := self.from_file.of(query)) is not None:
+            return self._checked(QueryVector(values, "file", safe_line(str(self.from_file.path))))
         query = trim(query)
         if not name or not model:
             why = "the index does not say which model made its vectors"
@@ -108,7 +108,7 @@ class QueryVectors:
         except (ProviderError, ValueError) as error:
             # `ValueError`: what cannot be sent, or an answer without a vector.
             why = safe_line(str(error))
-            if self.given is not None:
+            if self.from_file is not None:
                 why += "; the given file does not hold this query"
             detail = f"no query vector: needs {_shown(name, model)}; {why}"
             answer = NoVector(Reason.NOT_REPRODUCIBLE, detail)

@@ -219,13 +219,13 @@ def verify(
     recording: Recording,
     *,
     env: Mapping[str, str],
-    given: GivenVectors | None = None,
+    vectors: GivenVectors | None = None,
     profile: str | None = None,
     progress: Progressed = lambda done, total: None,
 ) -> Verification:
     """Run a recording against an index and compare.
 
-    Vectors of queries come from `given`, else as a search finds them. Raises
+    Vectors of queries come from `vectors`, else as a search finds them. Raises
     `IndexMissing`, `IndexUnusable`, and `SettingsError` for a file that cannot be used.
     """
     settings = recording.settings or RecordedSettings()
@@ -250,7 +250,7 @@ def verify(
             mode = SearchMode.HYBRID if is_hybrid else SearchMode.VECTOR_ONLY
         enabled = _given(settings.sources, facts.scope.sources)
         enabled = (NOTES,) if enabled == () else enabled
-        legs = AgentLegs(database, facts, given, env)
+        legs = AgentLegs(database, facts, vectors, env)
         with closing(legs.query_vectors):
             for done, record in enumerate(recording.queries, start=1):
                 options = record.opts or RecordedOptions()

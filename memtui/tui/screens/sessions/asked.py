@@ -144,7 +144,7 @@ class AskedPane(Pane):
             self,
             lambda: engine.conversations.memory_calls(
                 [path] if path else None,
-                found=lambda calls: self.call_later(take_some, calls),
+                receive=lambda calls: self.call_later(take_some, calls),
                 cancelled=cancellation(),
             ),
             take_all,
