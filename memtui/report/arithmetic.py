@@ -94,9 +94,9 @@ def arithmetic_section(ranked: Ranked, explanation: Explanation) -> Section:
     for step in score_steps(ranked, explanation.scored):
         score = "" if step.value is None else words.score(step.value)
         rank = "" if step.rank is None else words.rank(step.rank)
-        what = "  ".join(filter(None, (step.formula, step.note)))
+        workings = "  ".join(filter(None, (step.formula, step.note)))
         tone = Tone.ERROR if step.failed else step.tone if score else Tone.MUTED
-        cells = (f"{step.sign:<2}{step.word}", score, rank, what)
+        cells = (f"{step.sign:<2}{step.word}", score, rank, workings)
         rows.append(Row(cells, Mark.FAILED if step.failed else None, tone, extent=step.extent))
     columns = (Column("step"), Column("score", right=True), Column("rank"), Column("arithmetic"))
     notes: tuple[str, ...] = (NO_PASSAGES,) if lacks_passages(ranked) else ()
@@ -197,8 +197,8 @@ def _shares(ranked: Ranked, scored: Hit | Drop, stage: StageScore) -> tuple[Scor
     if stage.stage is not Stage.CONTEXT or trace is None:
         return ()
     shares, end = list[ScoreStep](), 0.0
-    given = {leg: part.contribution for leg, part in scored.legs.items() if part.contribution > 0}
-    legs = tuple(sorted(given, key=given.__getitem__, reverse=True))
+    contributors = [leg for leg, part in scored.legs.items() if part.contribution > 0]
+    legs = sorted(contributors, key=lambda leg: scored.legs[leg].contribution, reverse=True)
     for name, value in shares_of(stage).items():
         weight = float(str(trace.numbers.get(name, 0.0)))
         feature = value / weight if weight else 0.0
@@ -206,7 +206,7 @@ def _shares(ranked: Ranked, scored: Hit | Drop, stage: StageScore) -> tuple[Scor
         start, end = end, end + value
         extent = Extent(min(start, end), max(start, end))
         step = ScoreStep(stage.stage, "+", value, None, formula, extent=extent, feature=name)
-        shares.append(replace(step, legs=legs if name == FEATURES[0] else ()))
+        shares.append(replace(step, legs=tuple(legs) if name == FEATURES[0] else ()))
     return tuple(shares)
 
 

@@ -45,8 +45,8 @@ def record_section(record: ChunkRecord, now: datetime | None = None) -> Section:
     if chunk.day_from is Reason.FILE_TIME and record.changed is not None:
         day = record.changed.astimezone(UTC).date()
     if day is not None:
-        told = words.day_age(day, now) if now is not None else ""
-        date = ", ".join(filter(None, (told, date and f"from the {date}")))
+        age = words.day_age(day, now) if now is not None else ""
+        date = ", ".join(filter(None, (age, date and f"from the {date}")))
         date = f"{day}  {date}".rstrip()
     changed = "not known"
     if record.changed is not None:

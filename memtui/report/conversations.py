@@ -174,8 +174,8 @@ def source_lines(source: TranscriptSource, width: int) -> Iterator[str]:
 def replay_lines(replayed: Replayed, width: int) -> Iterator[str]:
     """A search that was asked again: what was asked, what has changed, place by place."""
     call = replayed.call
-    asked = minute_words(call.asked), call.agent, call.query
-    yield _fitted("  ".join(filter(None, asked)), width)
+    title = minute_words(call.asked), call.agent, call.query
+    yield _fitted("  ".join(filter(None, title)), width)
     place = f"{call.path}:{call.line}  {call.tool}"
     yield _fitted(_INDENT + words.ending(place, width - len(_INDENT)), width)
     yield _fitted(f"{_INDENT}{replay_verdict(replayed)}", width)

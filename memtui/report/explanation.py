@@ -143,25 +143,25 @@ def find_part(
     """Find a part out, and add it; `progress` is told in words what is tried, and may raise."""
     explain, what_if, ranked = engine.explain, engine.what_if, explained.ranked
     chunk, inquiry, subject = explained.chunk, explained.inquiry, explained.subject
-    found: object = None
+    answer: object = None
     if part is Part.INQUIRY and isinstance(subject, Place):
-        found = explain.inquire_at(ranked, subject)
+        answer = explain.inquire_at(ranked, subject)
     elif part is Part.INQUIRY and isinstance(subject, str):
-        found = explain.inquire(ranked, subject)
+        answer = explain.inquire(ranked, subject)
     elif chunk is not None and part is Part.MATCHES:
-        found = explain.word_matches(ranked, chunk.id)
+        answer = explain.word_matches(ranked, chunk.id)
     elif chunk is not None and part is Part.PASSAGES:
-        found = explain.passages(ranked, chunk.id)
+        answer = explain.passages(ranked, chunk.id)
     elif chunk is not None and not explained.shown and part is Part.LEAST:
-        found = what_if.least_changes(
+        answer = what_if.least_changes(
             ranked,
             explained.ranking,
             chunk.id,
             inquiry.leg_places if inquiry is not None else {},
-            progress=lambda what: progress(f"looking for the least change of {what}"),
+            progress=lambda parameter: progress(f"looking for the least change of {parameter}"),
         )
     elif chunk is not None and not explained.shown:
-        found = what_if.word_changes(
+        answer = what_if.word_changes(
             ranked,
             explained.ranking,
             chunk,
@@ -169,7 +169,7 @@ def find_part(
             inquiry.filters if inquiry is not None else (),
             progress=lambda query: progress(f"trying {query}"),
         )
-    return replace(explained, **{part.value: found}, due=explained.due - {part})
+    return replace(explained, **{part.value: answer}, due=explained.due - {part})
 
 
 def report_of(explained: Explained) -> Report:
@@ -326,8 +326,8 @@ def _trace_section(explained: Explained) -> Section:
                 why = [words.score(score.value), score.formula, score.note]
                 if step.outcome is Outcome.PUSHED_OUT and other and other not in score.note:
                     why.append(f"behind {other}")
-            what = ": ".join(filter(None, (outcome, "  ".join(filter(None, why)))))
-            cells = (words.step_name(step.at), _rank_words(step), what)
+            fate = ": ".join(filter(None, (outcome, "  ".join(filter(None, why)))))
+            cells = (words.step_name(step.at), _rank_words(step), fate)
             rows.append(Row(cells, Mark(mark), Tone(tone), step is inquiry.first_failure))
     columns = (Column("station"), Column("rank"), Column("what"))
     return Section(SectionId.TRACE, "trace", columns, tuple(rows))
@@ -376,10 +376,10 @@ def legs_section(ranked: Ranked) -> Section:
     """The mode of the search, then how each leg answered and what it searched for."""
     mode = ranked.pool.search_mode
     about = f"{words.WORDS['mode'][mode]}, profile {ranked.ranking.profile}"
-    taken, found = taken_hits(ranked.pool, ranked.ranking), ranked.pool.total
-    candidates = len({hit.chunk_id for hits in taken.values() for hit in hits})
+    leg_hits, total = taken_hits(ranked.pool, ranked.ranking), ranked.pool.total
+    candidates = len({hit.chunk_id for hits in leg_hits.values() for hit in hits})
     first = f"the first {words.count(ranked.ranking.candidates)} of each search"
-    more = f", of {words.count(found)} that were found" if found > candidates else ""
+    more = f", of {words.count(total)} that were found" if total > candidates else ""
     pool = f"{words.count(candidates, 'candidate')}: {first}{more}"
     rows = [Row(("mode", about)), Row(("pool", pool))]
     for leg in Leg:
@@ -402,8 +402,8 @@ def ranks_section(
     rows = []
     if explanation is not None and ranked.pool.is_scored:
         legs, stages = explanation.scored.legs, explanation.scored.stages
-        if found := words.strength_words(ranked, explanation.scored):
-            rows.append(Row(("strength", found)))
+        if match_words := words.strength_words(ranked, explanation.scored):
+            rows.append(Row(("strength", match_words)))
         if legs:
             ranks = (f"{words.LEG_WORDS[leg]} #{part.position + 1}" for leg, part in legs.items())
             rows.append(Row(("by search", ", ".join(ranks))))
@@ -521,9 +521,9 @@ def _changes_section(explained: Explained, places: Mapping[Leg, LegPlace]) -> Se
             share = words.short_number(percent, 0 if change.cost >= 0.1 else 1)
             cost = f"{share if percent >= 0.05 else '<0.1'} %"
         if change.parameter is Parameter.K and change.rank_after not in ranks[-1:]:
-            taken = apply(explained.ranking, change.parameter, change.new).candidates
+            depth = apply(explained.ranking, change.parameter, change.new).candidates
             notes.append(
-                f"with {change.new} results each search gives {words.count(taken, 'candidate')}, "
+                f"with {change.new} results each search gives {words.count(depth, 'candidate')}, "
                 f"among which it is {words.rank(change.rank_after)}"
             )
         rank, options = words.rank(change.rank_after), flags_of(explained.ranking, change)

@@ -295,9 +295,9 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
         yield Row(("not sent", withheld_words(status.withheld)), tone=Tone.WARN)
     detail = f" ({watcher.detail})" if watcher.detail else ""
     event = watcher.last_event if now is not None else None
-    seen = f", last event {words.ago(event, now)}" if event is not None else ""
+    event_age = f", last event {words.ago(event, now)}" if event is not None else ""
     follows = words.WORDS["watcher"]["other" if status.has_other_writer else watcher.mode]
-    yield Row(("changes", f"{follows}{detail}{seen}"))
+    yield Row(("changes", f"{follows}{detail}{event_age}"))
     if status.last_sync is not None:
         yield Row(("last sync", last_sync_words(status.last_sync, now)))
     if status.usage.requests and provider.remote:

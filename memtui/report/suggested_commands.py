@@ -28,12 +28,12 @@ def completed(text: str, memory: Mapping[str, str]) -> str:
         name = " ".join(words[:2]) if " ".join(words[:2]) in COMMANDS else words[0]
         if name not in COMMANDS or name in _OF_NO_MEMORY:
             return match[0]
-        taken = {"root", *COMMANDS[name].get("on", ())}
-        taken |= {"index"} if "agent" in taken else set()
+        option_names = {"root", *COMMANDS[name].get("on", ())}
+        option_names |= {"index"} if "agent" in option_names else set()
         options = [
             " ".join((f"--{option}", *map(shlex.quote, filter(None, (value,)))))
             for option, value in memory.items()
-            if option in taken and f"--{option}" not in words
+            if option in option_names and f"--{option}" not in words
         ]
         return f"`{' '.join(('memtui', match[1], *options))}`"
 

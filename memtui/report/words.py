@@ -113,15 +113,15 @@ def result_score(ranked: Ranked, scored: Hit | Drop) -> str:
 def nothing_words(ranked: Ranked) -> str:
     """Say why no result is shown: a filter, the minimum score, or nothing that matches."""
     keyword = ranked.pool.states[Leg.KEYWORD]
-    told = [keyword.detail] if keyword.reason in {Reason.FILTERED, Reason.NARROWED} else []
+    reasons = [keyword.detail] if keyword.reason in {Reason.FILTERED, Reason.NARROWED} else []
     below = [one.score for one in ranked.drops if one.reason is Reason.BELOW_MIN_SCORE]
     if below:
         minimum = short_number(ranked.ranking.min_score)
-        told = [f"{count(len(below), 'candidate')} below the minimum score {minimum}"]
-        told.append(f"the best with {score(max(below))}")
+        reasons = [f"{count(len(below), 'candidate')} below the minimum score {minimum}"]
+        reasons.append(f"the best with {score(max(below))}")
     no_words = {Reason.EMPTY_QUERY, Reason.NO_TERMS}
-    told += [reason_words(keyword.reason)] if keyword.reason in no_words else []
-    return ", ".join(told) or "no match in words or meaning"
+    reasons += [reason_words(keyword.reason)] if keyword.reason in no_words else []
+    return ", ".join(reasons) or "no match in words or meaning"
 
 
 def step_name(step: Leg | Stage | Station) -> str:
