@@ -46,10 +46,10 @@ def read_view(folder: Path) -> View | None:
 def keep_view(folder: Path, before: View, now: View) -> None:
     """Keep what was changed of the view; the rest stays as another program may have kept it."""
     changed = {name: new for name, new in asdict(now).items() if new != getattr(before, name)}
-    if changed and (kept := read_view(folder)) is not None:
+    if changed and (stored_view := read_view(folder)) is not None:
         # Where it cannot be written, nothing is remembered.
         with suppress(OSError):
-            StateFolder(folder).write_json(VIEW, {**asdict(kept), **changed})
+            StateFolder(folder).write_json(VIEW, {**asdict(stored_view), **changed})
 
 
 class UiOptions(Struct, frozen=True):
@@ -102,8 +102,8 @@ def options_from(loaded: Loaded, root: Path, *, demo: bool, foreign: bool = Fals
         view = View()
         warnings += (f"{folder / VIEW} is no view of this memtui: not used, and left as it is",)
     # What is asked for this start wins over what was chosen on the screen.
-    asked = {**flags, **loaded.layers[Source.ENVIRONMENT]}
-    view = replace(view, **{name: "" for name in ("theme", "preview") if f"ui.{name}" in asked})
+    overrides = {**flags, **loaded.layers[Source.ENVIRONMENT]}
+    view = replace(view, **{name: "" for name in ("theme", "preview") if f"ui.{name}" in overrides})
     return UiOptions(
         settings,
         ranking=settings.configured_ranking(),

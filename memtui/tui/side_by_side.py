@@ -148,12 +148,12 @@ def _pairs(first: Sequence[_Line], second: Sequence[_Line], *, folded: bool) -> 
 def _changed(lines: Sequence[_Line], others: Sequence[_Line], mark: str) -> Iterator[_Line]:
     """Mark the words that the other block has not, or a whole line that is like none of its."""
     style, theirs = _STYLES[mark], [_words_of(line) for line in others]
-    known = frozenset[str]().union(*theirs)
+    other_words = frozenset[str]().union(*theirs)
     for line in lines:
         words = _words_of(line)
         if any(_LIKE * len(words & some) >= max(len(words), len(some)) > 0 for some in theirs):
-            found = _WORD.finditer(line.content.plain)
-            new = [word.span() for word in found if word.group().casefold() not in known]
+            matches = _WORD.finditer(line.content.plain)
+            new = [match.span() for match in matches if match.group().casefold() not in other_words]
             yield replace(line, mark="~", content=_styled(line.content, new, f"bold {style}"))
         else:
             yield replace(line, mark=mark, content=line.content.stylize(style))

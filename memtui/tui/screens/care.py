@@ -145,11 +145,11 @@ class CareScreen(Screen[None]):
             sent = f" (sends first words to {address})" if address else ""
             state = Content.styled(f"not checked yet · r rescan{sent}", fmt.MUTED)
         else:
-            found = len({one.rule for one in report.findings})
-            clean = fmt.count(len(RULE_WORDS) - len(report.skipped) - found, "rule")
+            rule_count = len({one.rule for one in report.findings})
+            clean = fmt.count(len(RULE_WORDS) - len(report.skipped) - rule_count, "rule")
             findings = fmt.count(len(report.findings), "finding")
-            by = f"{findings} by {fmt.count(found, 'rule')}, "
-            words = f"{by if found else 'nothing needs care: '}{clean} passed"
+            by = f"{findings} by {fmt.count(rule_count, 'rule')}, "
+            words = f"{by if rule_count else 'nothing needs care: '}{clean} passed"
             words = words if any(report.looked_at.values()) else "no notes to check"
             words += f", {len(report.skipped)} not applied" if report.skipped else ""
             if self.filter_box.value.strip():

@@ -106,7 +106,7 @@ def choose_profile(
 
     changes: dict[str, str] = {}
     for name, one in named.items():
-        rules = ", ".join(what for what, _, now in differences(present, one) if IDLE not in now)
+        rules = ", ".join(rule for rule, _, now in differences(present, one) if IDLE not in now)
         same = f"the same parameters, other rules ({rules})" if rules else "the same parameters"
         changes[name] = f"{changed_values(present, one) or same}{outcome(one)}"
 

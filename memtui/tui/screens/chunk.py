@@ -75,7 +75,7 @@ class ChunkScreen(Screen[None]):
         """The queries of the history that the chunk answers; `None` before they were asked."""
         self._problems: dict[str, str] = {}
         """The errors of reading: of the `chunk`, of what is `like` it, of the `queries`."""
-        self._asked = 0
+        self._query_count = 0
         self._asking = LongTask(self)
         self._was_asked = self._answers_are_old = False
         self._is_behind = False
@@ -181,7 +181,7 @@ class ChunkScreen(Screen[None]):
             return
 
         def take(tops: Tops) -> None:
-            self.answered, self._asked = answered_queries(self.chunk_id, tops), len(tops)
+            self.answered, self._query_count = answered_queries(self.chunk_id, tops), len(tops)
             self._show()
 
         self._problems.pop("queries", None)
@@ -260,10 +260,10 @@ class ChunkScreen(Screen[None]):
     def _show_queries(self) -> None:
         answered, is_asking = self.answered or (), self._asking.is_running
         history = app_of(self).search_screen.notes.queries
-        asked = self._asked if self.answered is not None else len(history)
-        number = fmt.count(asked, "query", "queries")
+        query_count = self._query_count if self.answered is not None else len(history)
+        number = fmt.count(query_count, "query", "queries")
         empty = progress = style = ""
-        if not asked:
+        if not query_count:
             empty = "no queries with words in the history yet"
         elif self.answered is not None:
             empty = f"none of {number} with words finds it"

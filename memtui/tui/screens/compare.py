@@ -167,8 +167,8 @@ class CompareScreen(Screen[None]):
         results, answers = self._shows_results, [side.ranked for side in self.sides]
         self.set_class(results, "-results")
         box, query = self.query_one("#compare-box"), safe_line(self.ranked.pool.query)
-        what = "two results" if results else "two rankings"
-        box.border_title = Content.assemble(f"Compare {what}   ", (query, fmt.MUTED))
+        subject = "two results" if results else "two rankings"
+        box.border_title = Content.assemble(f"Compare {subject}   ", (query, fmt.MUTED))
         first, second = answers
         box.border_subtitle = ""
         if not results and first is not None and second is not None:
@@ -192,8 +192,8 @@ class CompareScreen(Screen[None]):
         ids = self.sides[self.active].ids
         if not results and self.chosen in ids:
             scroll, top = self.query_one("#compare-scroll"), ids.index(self.chosen) * lines
-            height, seen = scroll.size.height, scroll.scroll_offset.y
-            if not seen <= top <= seen + height - lines:
+            height, offset = scroll.size.height, scroll.scroll_offset.y
+            if not offset <= top <= offset + height - lines:
                 scroll.scroll_to(y=max(top - height // 2, 0), animate=False)
         self.refresh_bindings()
 
@@ -467,7 +467,7 @@ def two_results(
         why = Content(f"Filters alone: ordered by date, no scores. A {days[0]}, B {days[1]}")
     if decided is not None and pairs:
         ahead, behind = NAMES if better(first, second) is first else NAMES[::-1]
-        what = words.leg_name(decided) if isinstance(decided, Leg) else words.step_name(decided)
+        label = words.leg_name(decided) if isinstance(decided, Leg) else words.step_name(decided)
         formulas = [
             f"{name}: {step.formula}{f' ({step.brief})' if step.brief else ''}"
             for name, step in zip(NAMES, pairs.get((decided, by_share), ()), strict=False)
@@ -476,7 +476,7 @@ def two_results(
         why = Content.assemble(
             (f"{ahead} is ahead of {behind}", "bold"),
             ": " if turns else ". Largest difference: ",
-            (words.FEATURE_WORDS.get(by_share, what), "bold $primary"),
+            (words.FEATURE_WORDS.get(by_share, label), "bold $primary"),
             " decides. " if turns else ". ",
             ("; ".join(formulas), fmt.MUTED),
         )

@@ -174,14 +174,14 @@ def rebuild_facts(cost: RebuildCost) -> list[Fact]:
     return [*facts, ("", Content.styled(meanwhile, fmt.MUTED))]
 
 
-def sent_text(address: str, what: str, *, remote: bool) -> Content:
-    """Return where text goes; a warning names `what` leaves this machine."""
+def sent_text(address: str, subject: str, *, remote: bool) -> Content:
+    """Return where text goes; a warning names the `subject` that leaves this machine."""
     if not address and not remote:
         return Content(f"stays on {words.HERE}")
     place = (words.place_words(address, remote=True), "bold")
     if not remote:
         return Content.assemble("is sent to ", place, ", a program on this machine")
-    warning = f"{glyphs.DEGRADED} {what} is sent to "
+    warning = f"{glyphs.DEGRADED} {subject} is sent to "
     return Content.assemble(warning, place).stylize_before("$state-warn")
 
 

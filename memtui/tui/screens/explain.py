@@ -243,20 +243,20 @@ class ExplainScreen(Dialog[str | None], keys="explain"):
         find = partial(find_part, engine, explained, part, stop_if_cancelled)
         in_background(self, find, self._take, failed, group="explain")
 
-    def _take(self, known: Explained) -> None:
+    def _take(self, update: Explained) -> None:
         """Draw what is known by now, unless something else is explained, and go on."""
-        subject, explained = known.subject, self.explained
-        is_of_this = explained.subject == subject and explained.ranked is known.ranked
+        subject, explained = update.subject, self.explained
+        is_of_this = explained.subject == subject and explained.ranked is update.ranked
         if not is_of_this or not is_open(self):
             return
-        self._by_subject[subject] = known
-        chunk = known.chunk
+        self._by_subject[subject] = update
+        chunk = update.chunk
         if isinstance(subject, Place) and chunk is not None and chunk.id in self._subjects:
             # From a named place to its chunk, where the list or the near misses have it.
-            self._by_subject[chunk.id] = known
+            self._by_subject[chunk.id] = update
             self._line_up(chunk.id)
         self._show(again=True)
-        if Part.MATCHES in explained.due - known.due:
+        if Part.MATCHES in explained.due - update.due:
             shares = self.query_one(f"#explain-{SectionId.SHARES}")
             after_refresh(self, partial(self.box.scroll_to_widget, shares, animate=False, top=True))
         # Once the worker that found this out is over.

@@ -235,7 +235,7 @@ def what_is_listed(status: IndexStatus) -> str:
     is_told = status.state in (IndexState.STALE, IndexState.NO_INDEX)
     counts = {"waiting": 0 if is_told else status.pending_count, "left out": len(status.skipped)}
     counts["failed"] = present_errors(status)
-    listed = ", ".join(f"{fmt.count(number)} {what}" for what, number in counts.items() if number)
+    listed = ", ".join(f"{fmt.count(number)} {label}" for label, number in counts.items() if number)
     if listed:
         # Of what waits only those to be taken out have a reason.
         has_why = status.skipped or status.removals or counts["failed"]

@@ -167,8 +167,8 @@ def status_segments(status: IndexStatus) -> list[Content]:
             _segment("read-only", fmt.DIM),
         ]
     else:
-        seen = f", {fmt.ago(watcher.last_event)}" if watcher.last_event else ""
-        follows = f"{_WATCHING.get(watcher.mode, watcher.mode)}{seen}"
+        event_age = f", {fmt.ago(watcher.last_event)}" if watcher.last_event else ""
+        follows = f"{_WATCHING.get(watcher.mode, watcher.mode)}{event_age}"
         if status.has_other_writer:
             follows = "another memtui writes the index"
         segments = [

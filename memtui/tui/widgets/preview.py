@@ -191,8 +191,8 @@ class Preview(LineView):
         """`is_file`: it is given whole files with all of their chunks."""
         super().__init__(id="file-view" if is_file else "preview")
         self._is_file = is_file
-        what = "Choose a file to read it" if is_file else "Select a result to read its note"
-        self._hint = f"{what} here."
+        advice = "Choose a file to read it" if is_file else "Select a result to read its note"
+        self._hint = f"{advice} here."
         self.border_title = self._as_it_is = title
         self.chunks: Sequence[Chunk] = ()
         """All chunks of the file; empty where only the current one is marked."""

@@ -87,9 +87,9 @@ def start_rows(
 ) -> tuple[Row, ...]:
     """Return rows with ids `query:…` and `file:…`."""
 
-    def draw(what: Content, aside: str, since: datetime | None, width: int) -> Content:
+    def draw(subject: Content, aside: str, since: datetime | None, width: int) -> Content:
         tail = fmt.ago(since, now()) if since is not None else "asked"
-        line = Content.assemble(what, "  " if aside else "", (aside, fmt.MUTED))
+        line = Content.assemble(subject, "  " if aside else "", (aside, fmt.MUTED))
         return fmt.spread(line, Content.styled(f" {tail:>{_AGO}}", fmt.MUTED), width)
 
     rows = [
@@ -304,9 +304,9 @@ def message_row(message: Content) -> Row:
 def message(name: str, keymap: Mapping[str, str] = {}, **values: str) -> Content:
     """Return what is said in place of the list, by its name in `messages.toml`."""
 
-    def key(found: re.Match[str]) -> str:
-        name = found[1].replace(".", "_")
-        values[name] = key_while_typing(found[1], keymap)
+    def key(match: re.Match[str]) -> str:
+        name = match[1].replace(".", "_")
+        values[name] = key_while_typing(match[1], keymap)
         return f"[bold $primary]${name}[/]"
 
     markup = re.sub(r"<([\w.]+)>", key, _MESSAGES[name])

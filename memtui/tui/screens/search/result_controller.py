@@ -312,8 +312,8 @@ class ResultController:
         queries = self.queries = tuple(dict.fromkeys((query, *self.queries)))[:MOST]
 
         def save(folder: StateFolder, workspace: str) -> None:
-            kept = dict.fromkeys((query, *queries_in(folder, workspace), *queries))
-            folder.write_json(history_name(workspace), list(kept)[:MOST])
+            history = dict.fromkeys((query, *queries_in(folder, workspace), *queries))
+            folder.write_json(history_name(workspace), list(history)[:MOST])
 
         self._with_history_file(save, lambda nothing: None, "save the history", at_end=at_end)
 

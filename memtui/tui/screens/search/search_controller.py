@@ -493,8 +493,8 @@ class SearchController:
             parts.pop()
         title, relative = Content("Results"), relative_words(ranked)
         if self.sort != SORTS[0]:
-            found = {LEG_WORDS[leg] for hit in ranked.hits for leg in hit.legs}
-            is_missing = self.sort in LEG_WORDS.values() and self.sort not in found
+            leg_names = {LEG_WORDS[leg] for hit in ranked.hits for leg in hit.legs}
+            is_missing = self.sort in LEG_WORDS.values() and self.sort not in leg_names
             order = f"rank: no {self.sort} match" if is_missing else self.sort
             title = Content(f"Results by {order}, ") + draw_action(view, "sort.cycle", "changes")
         scores = title + f", scores {relative}"

@@ -106,8 +106,8 @@ class SearchScreen(Screen[None]):
     def show_view(self, view: View) -> None:
         """Show what the view says, and what is configured where it says nothing that is known."""
         self.shows_near_misses = view.not_shown
-        known = view.preview in PLACES
-        self.preview_place = view.preview if known else self.options.settings.ui.preview
+        is_known = view.preview in PLACES
+        self.preview_place = view.preview if is_known else self.options.settings.ui.preview
         self.search.sort = view.sort if view.sort in SORTS else SORTS[0]
         self.set_class(view.parameters, "-parameters", update=self.is_attached)
         if self.is_attached:

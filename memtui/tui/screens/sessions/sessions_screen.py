@@ -215,13 +215,13 @@ class SessionsScreen(Screen[None]):
     def action_sources(self) -> None:
         from memtui.tui.screens.transcripts import TranscriptsScreen
 
-        def closed(told: str | None) -> None:
-            if told is None:
+        def closed(message: str | None) -> None:
+            if message is None:
                 return
             self.conversations.load()
             waits = "The choice waits until this window writes: "
-            if told == WORDS["choice"]["for good"] or not is_locked(self, self.engine, waits):
-                tell(self, told)
+            if message == WORDS["choice"]["for good"] or not is_locked(self, self.engine, waits):
+                tell(self, message)
 
         options = app_of(self).options
         screen = TranscriptsScreen(self.engine, None if "demo" in options.memory else options.files)

@@ -446,11 +446,11 @@ class TurnView(LineView, inherit_bindings=False):
             self._lay_out_turns()
             self.go(at)
 
-    def action_fold(self, what: str) -> None:
+    def action_fold(self, scope: str) -> None:
         if not self.blocks:
             return
         offset, kind = self._head(self.at) - int(self.scroll_offset.y), self.turns[self.at].kind
-        if what == "records":
+        if scope == "records":
             self._with_records = not self._with_records
             self.at = self._first_shown(self.at, -1)
             records = sum(turn.kind is TurnKind.OTHER for turn in self.turns)
