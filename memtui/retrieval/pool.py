@@ -29,7 +29,7 @@ from memtui.model import (
     Reason,
 )
 from memtui.ranking.mmr import snippet_text
-from memtui.retrieval.connection import Connection, damaged
+from memtui.retrieval.connection import Connection, damaged, snapshot
 
 EXACT_BACKEND: Final = "exact float32"
 CODED_BACKEND: Final = "one-bit codes, exact rescoring"
@@ -164,16 +164,18 @@ def build_pool(
     it close up.
     """
     best: dict[Leg, list[RowHit]] = {}
-    every = by_place(connection, {hit.rowid for leg in Leg for hit in answers[leg].hits})
-    in_order = partial(sorted, key={row: place for place, row in enumerate(every)}.__getitem__)
-    for leg in Leg:
-        rows = {hit.rowid: hit for hit in answers[leg].hits}
-        sign = 1.0 if leg is Leg.VECTOR else -1.0
-        scores = {rowid: sign * hit.raw for rowid, hit in rows.items()}
-        best[leg] = [rows[one] for one in best_first(scores, limit, in_order)]
-    rowids = dict.fromkeys(hit.rowid for hits in best.values() for hit in hits)
-    chunks = fetch_chunks(connection, rowids) if rowids else {}
-    passages, evidence = measure(chunks)
+    # Another program may take a chunk away between its text and what is measured of it.
+    with snapshot(connection):
+        every = by_place(connection, {hit.rowid for leg in Leg for hit in answers[leg].hits})
+        in_order = partial(sorted, key={row: place for place, row in enumerate(every)}.__getitem__)
+        for leg in Leg:
+            rows = {hit.rowid: hit for hit in answers[leg].hits}
+            sign = 1.0 if leg is Leg.VECTOR else -1.0
+            scores = {rowid: sign * hit.raw for rowid, hit in rows.items()}
+            best[leg] = [rows[one] for one in best_first(scores, limit, in_order)]
+        rowids = dict.fromkeys(hit.rowid for hits in best.values() for hit in hits)
+        chunks = fetch_chunks(connection, rowids) if rowids else {}
+        passages, evidence = measure(chunks)
     hits = {}
     for leg in Leg:
         present = [hit for hit in best[leg] if hit.rowid in chunks]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from datetime import date
 from typing import Any, cast
 
@@ -16,12 +17,13 @@ from numpy.typing import NDArray
 
 from memtui.errors import Cancelled
 from memtui.index.database import number, open_database
-from memtui.model import Leg, LegState, LegStatus, ProviderState, Reason
+from memtui.model import Chunk, Evidence, Leg, LegState, LegStatus, ProviderState, Reason
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.pool import (
     CODED_BACKEND,
     EXACT_BACKEND,
     LegAnswer,
+    Measured,
     RowHit,
     build_pool,
     fetch_chunks,
@@ -325,3 +327,13 @@ def test_both_legs_share_one_set_of_chunks_with_what_their_files_know(index: Ind
     assert (other.day, other.day_from, other.importance) == (None, None, None)
     many = index.add_all(f"chunk {number}" for number in range(3000))
     assert fetch_chunks(index.connection, [*many, *many, 99_999]).keys() == set(many)
+    measured: list[int] = []
+
+    def measure(chunks: Mapping[int, Chunk]) -> Measured:
+        index.remove(rows[0])
+        measured.extend(fetch_chunks(reader, chunks))
+        return {}, Evidence.WORDS
+
+    with closing(open_database(index.path, readonly=True)) as reader:
+        build_pool(reader, "router", answers, limit=10, measure=measure)
+    assert measured == rows[:2], "of one moment, whatever another program does meanwhile"
