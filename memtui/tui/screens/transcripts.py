@@ -74,7 +74,8 @@ class TranscriptsScreen(Dialog[str], keys="transcripts"):
 
         def take(sources: Sequence[TranscriptSource]) -> None:
             writes = "" if self._files is None else WORDS["choice"]["written"]
-            writes += WORDS["choice"]["later"] * self._engine.index.status().has_other_writer
+            later = "later" if self._files is None else "later_or_written"
+            writes += WORDS["choice"][later] * self._engine.index.status().has_other_writer
             self.query_one("#transcripts-intro", Static).update(message("sources", writes=writes))
             before, shown = {*self.selected}, [*self.sources.values()]
             self.sources = {source.name: source for source in sources}
