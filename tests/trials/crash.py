@@ -242,10 +242,10 @@ def check_database(path: Path) -> list[str]:
 
 
 def _digest(folder: IndexFolder) -> Digest | None:
-    if folder.current() is None:
+    if (generation := folder.current()) is None:
         return None
-    with closing(LiveIndex(folder)) as live:
-        connection = live.connection()
+    # Also one of an early schema, which no search opens.
+    with closing(open_database(folder.path(generation))) as connection:
         rows = connection.execute(
             "SELECT chunk_id, text, hash, passages, embedded FROM chunks"
         ).fetchall()
