@@ -16,6 +16,7 @@ from pkgutil import resolve_name
 from time import monotonic
 from typing import Any, ClassVar, cast
 
+import msgspec.structs
 from rich.console import Console
 from textual import events
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
@@ -208,6 +209,8 @@ class MemtuiApp(App[int]):
             with suppress(NotImplementedError):
                 asyncio.get_running_loop().add_signal_handler(number, self.exit, 128 + number)
         self.screen_change_signal.subscribe(self, self._clear_toasts)
+        # Textual draws what changed meanwhile alone: the terminal shows another picture.
+        self.app_resume_signal.subscribe(self, lambda app: app.refresh(layout=True))
         keymap, theme = self.options.settings.keymap, self.options.settings.ui.theme
         self.keymap, unknown = resolve_keymap(keymap.preset, keymap.bindings)
         self.set_keymap(self.keymap)
@@ -518,7 +521,10 @@ def run(
     def open_engine(bus: Bus) -> Engine:
         if foreign is not None:
             return foreign
-        settings, files = loaded.settings, options.files
+        files = options.files
+        # What kept the memory from opening may have been corrected since.
+        settings = files.load().settings if files is not None else loaded.settings
+        app.configured = msgspec.structs.replace(app.configured, settings=settings)
         return Engine.open(root, settings, bus=bus, watch=True, warm=True, files=files, demo=demo)
 
     opened = foreign or workspace

@@ -113,9 +113,24 @@ def test_it_is_suspended_as_other_programs_are(root: Path, home: Path) -> None:
     shell = ("sh", "-i", "-c", '"$@"; echo > "$0"; fg', str(stopped))
     with terminal(str(root), home=home, more=KEYWORD_ONLY, before=shell) as window:
         window.shows("ready")
+        window.type("pond")
+        window.until(lambda shown: "› pond" in shown and "1 = " in shown, "an answer")
+        window.press("Escape")
+        window.shows("/ query")
         window.press("C-z")
         window.until(lambda shown: stopped.exists(), "the shell again")
-        window.shows("ready")
+        window.until(lambda shown: "› pond" in shown and "1 = " in shown, "the whole screen")
+        window.press("C-q")
+
+
+def test_a_setting_that_keeps_a_memory_from_opening_is_read_again(root: Path, home: Path) -> None:
+    config = home / "config/memtui/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('[embedding]\nprovider = "nope"\n', encoding="utf-8")
+    with terminal(str(root), home=home) as window:
+        window.shows("no embedding provider is named")
+        config.write_text('[embedding]\nprovider = "none"\n', encoding="utf-8")
+        window.press("F5", shows="no model: keyword match only")
         window.press("C-q")
 
 
