@@ -277,8 +277,8 @@ class BatchStore:
     def remove(self, ticket: Ticket, *others: Ticket) -> None:
         """Forget a ticket, by its owner and input file, and keep others instead."""
         same = ticket.owner, ticket.input_file
-        kept = [other for other in self._read() if (other.owner, other.input_file) != same]
-        self._write([*kept, *others])
+        tickets = [other for other in self._read() if (other.owner, other.input_file) != same]
+        self._write([*tickets, *others])
 
     def put(self, ticket: Ticket) -> None:
         """Add a ticket, in place of an earlier one of its input file."""
@@ -386,10 +386,10 @@ class BatchRun:
             note = f"batch: {self._failures[-1]}{times}{off}; {rest}"
         return BatchOutcome(set(self.hashes) != self._missing, self._spent, note, is_waiting)
 
-    def _tell(self, what: str, completed: int = 0) -> None:
+    def _tell(self, step: str, completed: int = 0) -> None:
         total = len(self.hashes)
         done = total - len(self._missing) + completed
-        self.progress(f"batch: {what} {self._plan.service.name}", min(done, total), total)
+        self.progress(f"batch: {step} {self._plan.service.name}", min(done, total), total)
 
     def _ask(self, step: Callable[[], Awaitable[T]], *, once: bool = False) -> T:
         """Take a step that asks the service, and again where it fails in passing, unless `once`."""

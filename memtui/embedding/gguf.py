@@ -407,8 +407,8 @@ def _plan(choice: EmbeddingSettings) -> tuple[ModelFile, Templates, int, provide
         raise ProviderError(message, hint=NO_MODEL, failure=Failure.NO_MODEL)
     dimensions = choice.dimensions or file.dimensions
     if dimensions > file.dimensions:
-        asked = f"embedding.dimensions is {dimensions}"
-        message = f"{asked}, the model {safe_line(path.name)} has {file.dimensions}"
+        setting = f"embedding.dimensions is {dimensions}"
+        message = f"{setting}, the model {safe_line(path.name)} has {file.dimensions}"
         raise SettingsError(message, hint="leave it empty for all of them")
     name = safe_line(choice.model or path.name)
     prefixes = templates_of(name)

@@ -156,11 +156,11 @@ class RequestContext(Struct, frozen=True):
 
 def refusal(reply: Reply, context: RequestContext) -> ServiceError:
     """Return the failure that an answer other than a success is, by its status and words."""
-    status, said = reply.status, reply.data[:_LONGEST_LOOK].decode("utf-8", "replace")
+    status, body = reply.status, reply.data[:_LONGEST_LOOK].decode("utf-8", "replace")
     rows = (
         row
         for row in [*_ROWS["said"], *_ROWS["failure"]]
-        if status in row.status and re.search(row.pattern, said, re.IGNORECASE | re.ASCII)
+        if status in row.status and re.search(row.pattern, body, re.IGNORECASE | re.ASCII)
     )
     others = {3: Failure.REDIRECTED, 5: Failure.SERVICE_DOWN}
     row = next(rows, _BY_FAILURE[others.get(status // 100, Failure.BAD_REQUEST)])
@@ -185,8 +185,8 @@ def json_in(reply: Reply, context: RequestContext) -> object:
     try:
         answer: object = json.loads(reply.data)
     except (ValueError, RecursionError):
-        what = "a web page" if reply.data.lstrip()[:1] == b"<" else "what is not JSON"
-        words = f"{context.address.shown} answers with {what}"
+        content = "a web page" if reply.data.lstrip()[:1] == b"<" else "what is not JSON"
+        words = f"{context.address.shown} answers with {content}"
         raise ServiceError(words, Failure.BAD_ANSWER) from None
     return answer
 
@@ -442,15 +442,15 @@ class Pacer:
     def learn(self, headers: Mapping[str, str]) -> None:
         """Take over what the headers of an answer (names in lower case) say about limits."""
         for kind, names in enumerate((("requests", "req-minute"), ("tokens", "tokens-minute"))):
-            said = [
-                [headers.get(f"x-ratelimit-{what}-{name}", "").strip() for name in names]
-                for what in ("limit", "remaining", "reset")
+            values = [
+                [headers.get(f"x-ratelimit-{quantity}-{name}", "").strip() for name in names]
+                for quantity in ("limit", "remaining", "reset")
             ]
-            limits, left = ([int(text) for text in texts if text.isdecimal()] for texts in said[:2])
+            limits, left = ([int(text) for text in row if text.isdecimal()] for row in values[:2])
             if limits and limits[0] and not self._configured[kind]:
                 self._limits[kind] = limits[0]
             if left and left[0] == 0:
-                resets = [seconds for text in said[2] if (seconds := duration(text)) is not None]
+                resets = [seconds for text in values[2] if (seconds := duration(text)) is not None]
                 # A limit of a whole day resets tomorrow; whether to wait for that is not ours.
                 self.hold(min(resets[0] if resets else 0.0, WINDOW))
 
@@ -490,13 +490,13 @@ class Pacer:
 
     def _pause_after(self, error: ServiceError, tries: int) -> float:
         """Return the seconds to wait after a failure; infinite when it is enough."""
-        asked = error.retry_after
-        is_limited = error.failure is Failure.RATE_LIMITED or asked is not None
+        retry_after = error.retry_after
+        is_limited = error.failure is Failure.RATE_LIMITED or retry_after is not None
         attempts, first, longest = self.tries[is_limited]
-        if not error.is_passing or tries >= attempts or (asked or 0.0) > longest:
+        if not error.is_passing or tries >= attempts or (retry_after or 0.0) > longest:
             return math.inf
-        pause = first * 2 ** (tries - 1) if asked is None else asked
-        if asked is not None:
-            self.hold(asked)
+        pause = first * 2 ** (tries - 1) if retry_after is None else retry_after
+        if retry_after is not None:
+            self.hold(retry_after)
         # Chance adds a fifth at most, so that not everybody comes back at once.
         return min(longest, pause * (1 + 0.2 * self.chance()))
