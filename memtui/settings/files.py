@@ -191,10 +191,10 @@ def parse_config(path: Path, data: bytes, prefix: tuple[str, ...] = ()) -> Confi
     except RecursionError:
         line, message = 0, "nested too deeply"
     except ValueError as error:
-        what = str(error).partition(" (at ")[0]
+        cause = str(error).partition(" (at ")[0]
         at = _LINE.search(str(error))
         line = int(at[1]) if at else text.count("\n") + 1
-        message = f"broken TOML: {what}{f', column {at[2]}' if at else ''}"
+        message = f"broken TOML: {cause}{f', column {at[2]}' if at else ''}"
     if prefix and ".".join(prefix).encode() not in data:
         return None
     place = f"{path}:{line}" if line else str(path)
@@ -246,20 +246,20 @@ def read_json(
                 raise ValueError(f"larger than {limit} bytes once unpacked")
         return parse(json.loads(data.decode("utf-8-sig"), parse_int=_integer))
     except (EOFError, gzip.BadGzipFile, zlib.error):
-        what = "broken gzip"
+        cause = "broken gzip"
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        place, what = f"{place}:{line}", "not UTF-8"
+        place, cause = f"{place}:{line}", "not UTF-8"
     except json.JSONDecodeError as error:
         place += f":{error.lineno}"
-        what = f"broken JSON: {error.msg}, column {error.colno}"
+        cause = f"broken JSON: {error.msg}, column {error.colno}"
     except RecursionError:
-        what = "broken JSON: it holds what cannot be read"
+        cause = "broken JSON: it holds what cannot be read"
     except msgspec.ValidationError as error:
-        what = in_words(error)
+        cause = in_words(error)
     except (OSError, ValueError) as error:
-        what = cause_of(error)
-    raise SettingsError(f"cannot use the {subject} in {place}: {what}", hint=form)
+        cause = cause_of(error)
+    raise SettingsError(f"cannot use the {subject} in {place}: {cause}", hint=form)
 
 
 def _integer(digits: str) -> float:
@@ -276,7 +276,7 @@ def value_in(content: object, path: str) -> Any:
 
 def in_words(error: msgspec.ValidationError) -> str:
     """Return what is wrong behind its place: `query 3, result 1, score: expected …`."""
-    what, _, path = str(error).partition(" - at `$")
+    problem, _, path = str(error).partition(" - at `$")
 
     def numbered(match: re.Match[str]) -> str:
         name = re.sub("ies$", "y", match[1]).removesuffix("s") or ", value"
@@ -284,7 +284,7 @@ def in_words(error: msgspec.ValidationError) -> str:
 
     steps = re.sub(r"(?<!\w)(\w*)\[(\d+)\]", numbered, path.strip("`.")).split(".")
     words = ", ".join(steps).removeprefix(", ")
-    return f"{words}: {what}" if words else what
+    return f"{words}: {problem}" if words else problem
 
 
 _OTHERS = 0o077

@@ -125,7 +125,7 @@ Row: TypeAlias = tuple[str, Leaf, Given]
 
 def values_in(layer: Layer) -> dict[str, Any]:
     """Return the values of a layer, by dotted key."""
-    return {key: given.value for key, given in layer.items()}
+    return {key: entry.value for key, entry in layer.items()}
 
 
 def file_layer(source: Source, file: ConfigFile) -> tuple[Layer, list[Problem]]:
@@ -209,17 +209,17 @@ def _checked(rows: Iterable[Row | Problem], *, strict: bool = False) -> tuple[La
         if isinstance(row, Problem):
             problems.append(row)
             continue
-        key, leaf, given = row
-        value = given.value
+        key, leaf, entry = row
+        value = entry.value
         if isinstance(value, str) and not strict:
             value = value.strip()
             value = _SWITCHES.get(value.lower(), value) if bool in leaf.parts else value
         # An empty text unsets what need not be set.
-        value = None if given.value == "" and type(None) in leaf.parts else value
+        value = None if entry.value == "" and type(None) in leaf.parts else value
         try:
-            layer[key] = given._replace(value=leaf.check(value, strict=strict))
+            layer[key] = entry._replace(value=leaf.check(value, strict=strict))
         except ValueError as error:
-            problems.append(Problem("wrong_value", given.place, key, str(error)))
+            problems.append(Problem("wrong_value", entry.place, key, str(error)))
     return layer, problems
 
 
@@ -261,8 +261,8 @@ class Loaded(Struct, frozen=True, dict=True):
         others.sort(key=lambda key: key if key.startswith(KEYMAP) else PROFILES)
         origins: dict[str, tuple[Given, ...]] = {}
         for key in (*leaves(), *others):
-            given = [layer[key] for layer in self.layers.values() if key in layer]
-            origins[key] = tuple(given or [Given(Source.DEFAULT, "", leaves()[key].default)])
+            entries = [layer[key] for layer in self.layers.values() if key in layer]
+            origins[key] = tuple(entries or [Given(Source.DEFAULT, "", leaves()[key].default)])
         return origins
 
 
@@ -316,8 +316,8 @@ class SettingsFiles(Struct, frozen=True):
                 trusted[IGNORE] = more._replace(value=(*dict.fromkeys((*own, *more.value)),))
             chosen = {layer[REDACTION].value for layer in layers.values() if REDACTION in layer}
             profiles = [
-                given
-                for key, given in trusted.items()
+                entry
+                for key, entry in trusted.items()
                 if key == f"{RANKING}.profile" or key.startswith(f"{PROFILES}.")
             ]
             if profiles and chosen <= {"auto"}:
@@ -374,8 +374,8 @@ def merge(layers: Mapping[Source, Layer]) -> tuple[Settings, list[Problem]]:
     problems: list[Problem] = []
     for keys, message in contradictions.items():
         # It is told of the strongest of the keys.
-        given = ((layer[k].place, k) for layer in layers.values() for k in keys if k in layer)
-        problems.append(Problem("contradiction", *next(given), message))
+        places = ((layer[k].place, k) for layer in layers.values() for k in keys if k in layer)
+        problems.append(Problem("contradiction", *next(places), message))
     key, names = f"{RANKING}.profile", (*BUILT_IN, *settings.profiles)
     for _, place, name in [layer[key] for layer in layers.values() if key in layer]:
         if name not in names:

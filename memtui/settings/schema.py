@@ -442,9 +442,9 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def nearest(word: str, names: Iterable[str]) -> str | None:
     """Return the known word most like `word`, else one of the same last part, else `None`."""
-    word, known = word[:200], sorted(names)
-    ends = (name for name in known if name.endswith(f".{word.rpartition('.')[2]}"))
-    return next(iter([*difflib.get_close_matches(word, known, n=1), *ends]), None)
+    word, choices = word[:200], sorted(names)
+    ends = (name for name in choices if name.endswith(f".{word.rpartition('.')[2]}"))
+    return next(iter([*difflib.get_close_matches(word, choices, n=1), *ends]), None)
 
 
 def shown_name(name: str) -> str:

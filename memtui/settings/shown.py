@@ -110,9 +110,9 @@ def shown_text(text: str) -> str:
             continue
         value: Any = tomllib.loads(f"x = {text[one.value_start : one.end]}")["x"]
         path = one.path[len(_TOOL) :] if one.path[: len(_TOOL)] == _TOOL else one.path
-        seen = shown_value(".".join(path), value)
-        if seen != value:
-            text = text[: one.value_start] + toml_value(seen) + text[one.end :]
+        masked_value = shown_value(".".join(path), value)
+        if masked_value != value:
+            text = text[: one.value_start] + toml_value(masked_value) + text[one.end :]
     lines = text.split("\n")
     for number, line in enumerate(lines):
         match = _COMMENTED.match(line)

@@ -188,7 +188,7 @@ def plan_ranking(files: load.SettingsFiles, source: load.Source, ranking: Rankin
 
     def made_with(keys: Mapping[str, Any]) -> Ranking:
         """Return what the settings give with other keys of `[ranking]` in the file."""
-        rest = {key: given for key, given in layers[source].items() if key not in before}
+        rest = {key: entry for key, entry in layers[source].items() if key not in before}
         mine = {key: load.Given(source, "", value) for key, value in keys.items()}
         return load.merge({**layers, source: {**rest, **mine}})[0].configured_ranking()
 
@@ -196,12 +196,12 @@ def plan_ranking(files: load.SettingsFiles, source: load.Source, ranking: Rankin
     for problem in load.option_layer(goal)[1]:
         del goal[problem.key]
         notes.append(f"{problem.key}: {problem.message}: not written")
-    for key, given in _stronger(loaded, source, goal):
-        notes.append(_wins(key, given))
-        del layers[given.source][key]
+    for key, entry in _stronger(loaded, source, goal):
+        notes.append(_wins(key, entry))
+        del layers[entry.source][key]
     before = {
-        key: given.value
-        for key, given in layers[source].items()
+        key: entry.value
+        for key, entry in layers[source].items()
         if key.startswith(f"{schema.RANKING}.")
     }
     # Keys of a group only together say something; the profile is first, the others change it.
@@ -254,14 +254,14 @@ def plan_profiles(
     notes: list[str] = []
     for name, keys in profiles.items():
         start = schema.profile_key(name)
-        for given in [layer[start] for layer in loaded.layers.values() if start in layer]:
-            if given.source is not load.Source.USER:
-                notes.append(f"in this workspace {name} at {given.place} takes its place")
+        for entry in [layer[start] for layer in loaded.layers.values() if start in layer]:
+            if entry.source is not load.Source.USER:
+                notes.append(f"in this workspace {name} at {entry.place} takes its place")
             elif force:
-                notes.append(f"replaces {name} at {given.place}")
+                notes.append(f"replaces {name} at {entry.place}")
             else:
                 raise SettingsError(
-                    f"{name} is there already: {given.place}", hint="--force replaces it"
+                    f"{name} is there already: {entry.place}", hint="--force replaces it"
                 )
         mine = (
             key
@@ -308,8 +308,8 @@ def plan_provider(files: load.SettingsFiles, name: str, *, is_other: bool) -> Pl
     notes = [_wins(*one) for one in _stronger(loaded, load.Source.USER, values)]
     # The value may be secret: it is not told.
     notes += [
-        f"{key}: {given.place or given.source} gives it, and this provider gets it too"
-        for key, given in _stronger(loaded, load.Source.USER, removed)
+        f"{key}: {entry.place or entry.source} gives it, and this provider gets it too"
+        for key, entry in _stronger(loaded, load.Source.USER, removed)
     ]
     return _plan(loaded, load.Source.USER, values | removed, notes)
 
@@ -344,9 +344,9 @@ def _stronger(
                 yield key, layer[key]
 
 
-def _wins(key: str, given: load.Given) -> str:
-    place = given.place or given.source
-    return f"{key}: {place} gives {toml_value(given.value)} and wins over this file"
+def _wins(key: str, entry: load.Given) -> str:
+    place = entry.place or entry.source
+    return f"{key}: {place} gives {toml_value(entry.value)} and wins over this file"
 
 
 def _plan(

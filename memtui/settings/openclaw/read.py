@@ -118,14 +118,14 @@ def parse(path: Path) -> Any:
         raise Unreadable(f"{path}: broken JSON5: holds what cannot be read") from None
     # Its offsets count from 1; only that of extra data is the end of what came before it.
     position = _POSITION.search(message)
-    what = _CODE_POINT.sub(lambda code: repr(chr(int(code[1], 16))), _POSITION.sub("", message))
-    what = _NAMED.sub(r"\1", what)
+    cause = _CODE_POINT.sub(lambda code: repr(chr(int(code[1], 16))), _POSITION.sub("", message))
+    cause = _NAMED.sub(r"\1", cause)
     before = text[: max(0, int(position[1]) - 1) if position else 0]
     if message.startswith("Extra data"):
         after = text[len(before) + 1 :]
         before = text[: len(text) - len(after.lstrip())]
     line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-    raise Unreadable(f"{path}:{line}:{column}: broken JSON5: {what[:1].lower()}{what[1:]}")
+    raise Unreadable(f"{path}:{line}:{column}: broken JSON5: {cause[:1].lower()}{cause[1:]}")
 
 
 MAX_INCLUDES: Final = 10

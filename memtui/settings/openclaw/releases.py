@@ -338,8 +338,8 @@ def to_settings(agent: schema.AgentConfig, release: str) -> Conversion:
     if CONVERSATIONS in search.sources:
         cannot.append("sources sessions: memtui's own index has no transcripts")
     cannot += [f"{key}: has no effect in OpenClaw {name}" for key in ignored]
-    taken = {*sources.values(), *map(_NAMES.get, _SETTINGS), "query.hybrid.enabled"}
-    rest = sorted(written - taken - _QUIET)
+    used_keys = {*sources.values(), *map(_NAMES.get, _SETTINGS), "query.hybrid.enabled"}
+    rest = sorted(written - used_keys - _QUIET)
     if rest:
         cannot.append(f"no counterpart: {', '.join(rest)}")
     return Conversion(settings, sources, tuple(dict.fromkeys(cannot)))
@@ -407,7 +407,7 @@ def _cannot(ranking: Ranking, release: str, written: Mapping[str, Any]) -> Itera
     decay, mmr, mode = ranking.decay, ranking.mmr, ranking.search_mode
     weights = (ranking.vector_weight, ranking.keyword_weight)
     dates = {"2026.2": DateRule.OPENCLAW_2026_2, "2026.9": DateRule.OPENCLAW_2026_8}
-    taken = schema.candidate_count(written["max_results"], written["candidate_multiplier"])
+    limit = schema.candidate_count(written["max_results"], written["candidate_multiplier"])
     cases = {
         "profile": ranking.profile != own,
         "k": ranking.k > schema.MAX_CANDIDATES,
@@ -433,11 +433,11 @@ def _cannot(ranking: Ranking, release: str, written: Mapping[str, Any]) -> Itera
         cases |= {
             "divided_weights": not math.isclose(sum(weights), 1.0, abs_tol=1e-9),
             "multiplier": ranking.candidate_multiplier != written["candidate_multiplier"],
-            "candidates": ranking.candidates != taken,
+            "candidates": ranking.candidates != limit,
             "half_life": decay.enabled and decay.half_life_days != written["half_life_days"],
             "too_early": release == "2026.2" and (mmr.enabled or decay.enabled),
         }
     shares = schema.normalised_weights(*weights)
     for name in (name for name, holds in cases.items() if holds):
         words = _TABLES["cannot"][name]
-        yield words.format(ranking, own=own, written=written, taken=taken, shares=shares)
+        yield words.format(ranking, own=own, written=written, limit=limit, shares=shares)
