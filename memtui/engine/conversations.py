@@ -25,7 +25,7 @@ from memtui.index.transcripts.discovery import TranscriptPlace, TranscriptScope
 from memtui.index.transcripts.reading import TranscriptRow
 from memtui.index.transcripts.turns import ConversationGone, OpenConversation
 from memtui.memory.documents import reason_of
-from memtui.memory.paths import said
+from memtui.memory.paths import message_of
 from memtui.memory.transcripts.formats import TranscriptReader
 from memtui.memory.transcripts.generated import WRITTEN
 from memtui.memory.transcripts.memory_calls import CallCollector
@@ -373,10 +373,10 @@ class ConversationService:
                             break
                 except OSError as error:
                     # What was read before it broke counts.
-                    reason, broken = reason_of(error), said(error)
+                    reason, broken = reason_of(error), message_of(error)
         except OSError as error:
             # It may be readable the next time.
-            return Scan(is_whole=whole, trouble=(reason_of(error), said(error)))
+            return Scan(is_whole=whole, trouble=(reason_of(error), message_of(error)))
         facts = replace(reader.result(discovery.agent_of(file)), calls=len(collector.calls))
         if broken:
             detail = f"cannot be read to its end: {broken}"

@@ -41,7 +41,7 @@ from memtui.memory.discover import (
     look_at,
 )
 from memtui.memory.documents import day_of_path, read_document, reason_of, split_lines, utc_time
-from memtui.memory.paths import absolute_path, said, stored_path
+from memtui.memory.paths import absolute_path, message_of, stored_path
 from memtui.memory.transcripts.formats import beginning
 from memtui.memory.transcripts.records import TranscriptFormat, parse_line
 from memtui.memory.transcripts.stream import HashingStream, RawLine, raw_lines, text_of
@@ -399,7 +399,7 @@ class OwnFiles(Files):
         try:
             document = read_document(note, max_bytes=scope.settings.max_file_bytes)
         except OSError as error:
-            return FileStanding(note.path, reason_of(error), said(error))
+            return FileStanding(note.path, reason_of(error), message_of(error))
         if row is None or document.hash == row.hash:
             return FileStanding(note.path)
         lines = tuple(split_lines(document.text))
@@ -436,9 +436,9 @@ class OwnFiles(Files):
                             used += len(lines[-1])
                     except OSError as error:
                         # What was read before a file broke is shown.
-                        problem = said(error)
+                        problem = message_of(error)
             except OSError as error:
-                why = said(error)
+                why = message_of(error)
             else:
                 is_current = row is None or row.hash == hashing.digest()
                 state, detail = ("current", "") if is_current else ("changed", CHANGED)

@@ -176,8 +176,8 @@ def _watch(connection: apsw.Connection, seconds: float) -> None:
             raise apsw.CorruptError(f"{view} is a view, which no release of OpenClaw makes")
         for table in computed:
             if name in {table, "quick_check"}:
-                what = f"{table} has a generated column"
-                raise apsw.CorruptError(f"{what}, which no release of OpenClaw makes")
+                problem = f"{table} has a generated column"
+                raise apsw.CorruptError(f"{problem}, which no release of OpenClaw makes")
         return apsw.SQLITE_OK
 
     connection.exec_trace = begin

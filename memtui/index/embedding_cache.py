@@ -54,7 +54,7 @@ class EmbeddingCache:
 
         vectors: dict[str, Vector] = {
             text_hash: np.frombuffer(blob, dtype="<f4")
-            for text_hash, dims, blob in self._known("vectors", identity, hashes)
+            for text_hash, dims, blob in self._fetch("vectors", identity, hashes)
             if isinstance(blob, bytes) and dims == (identity.dimensions or dims) == len(blob) / 4
         }
         squares = {name: np.square(one, dtype=float).sum() for name, one in vectors.items()}
@@ -62,12 +62,12 @@ class EmbeddingCache:
 
     def get_pieces(self, identity: ProviderIdentity, hashes: Iterable[str]) -> dict[str, bytes]:
         """Return what was stored as word pieces behind vectors, by text hash."""
-        rows = self._known("pieces", identity, hashes)
+        rows = self._fetch("pieces", identity, hashes)
         return {text_hash: packed for text_hash, packed in rows if packed and type(packed) is bytes}
 
-    def _known(self, what: str, identity: ProviderIdentity, hashes: Iterable[str]) -> list[Any]:
+    def _fetch(self, name: str, identity: ProviderIdentity, hashes: Iterable[str]) -> list[Any]:
         bindings = _bindings(identity, hashes)
-        return self._run(lambda file: file.execute(_SQL[what], bindings).fetchall(), [])
+        return self._run(lambda file: file.execute(_SQL[name], bindings).fetchall(), [])
 
     def put_pieces(self, identity: ProviderIdentity, pieces: Mapping[str, bytes]) -> None:
         """Store packed word pieces behind the vectors of their texts, where those are there."""
@@ -93,10 +93,10 @@ class EmbeddingCache:
 
         self._put("put_vectors", rows)
 
-    def _put(self, what: str, rows: Sequence[tuple[str | int | bytes, ...]]) -> None:
+    def _put(self, name: str, rows: Sequence[tuple[str | int | bytes, ...]]) -> None:
         def store(connection: Connection) -> None:
             with connection:
-                connection.executemany(_SQL[what], rows)
+                connection.executemany(_SQL[name], rows)
 
         if rows:
             self._run(store, None)
@@ -221,8 +221,8 @@ class EmbeddingCache:
         except OSError as error:
             message = f"the embedding cache {self.path} is damaged and cannot be moved: {error}"
             raise IndexUnusable(message, hint="delete it; memtui makes it again") from error
-        kept = f"it was kept as {aside.name}"
-        self.recovered = f"the embedding cache was damaged and starts anew; {kept}"
+        note = f"it was kept as {aside.name}"
+        self.recovered = f"the embedding cache was damaged and starts anew; {note}"
 
 
 def _bindings(identity: ProviderIdentity, hashes: Iterable[str]) -> tuple[str, ...]:

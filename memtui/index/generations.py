@@ -230,17 +230,17 @@ class WriterLock:
                 return True
             self._folder.create()
             owner = {"pid": os.getpid(), "started": datetime.now(UTC).isoformat(timespec="seconds")}
-            what = f"the lock {self._folder.lock_path} cannot be taken"
+            problem = f"the lock {self._folder.lock_path} cannot be taken"
             try:
                 self._lock.acquire(timeout=seconds, poll_interval=0.02)
-                what = f"{self._folder.owner_path} cannot be written"
+                problem = f"{self._folder.owner_path} cannot be written"
                 files.StateFolder(self._folder.folder).write_json(_OWNER, owner)
             except Timeout:
                 return False
             except OSError as error:
                 self._lock.release()
                 raise errors.IndexUnusable(
-                    f"{what}: {error.strerror or error}",
+                    f"{problem}: {error.strerror or error}",
                     hint="check the disk and the folder's permissions",
                 ) from error
             self._locked = files.file_stamp(self._folder.lock_path)

@@ -72,7 +72,7 @@ class Indexer:
         self._requested = self._running = Work.NONE
         self._closing = False
         self._reporter = job.progress
-        self._seen: dict[str, None] = {}
+        self._pending: dict[str, None] = {}
         self._thread = threading.Thread(target=self._run, name="memtui-index", daemon=True)
 
     def start(self) -> None:
@@ -103,7 +103,7 @@ class Indexer:
     def expect(self, paths: Sequence[str]) -> None:
         """Show files as pending that a sync, asked for later, will read."""
         with self._condition:
-            self._seen.update(dict.fromkeys(paths))
+            self._pending.update(dict.fromkeys(paths))
 
     def use(self, recipe: Recipe) -> None:
         """Make indexes by another recipe from now on; a run by the former one begins again."""
@@ -144,7 +144,7 @@ class Indexer:
         """Return how things are; never waits for the disk."""
         with self._condition:
             waiting = dict.fromkeys(self.waiting())
-            pending = tuple({**self._reporter.pending, **self._seen, **waiting})
+            pending = tuple({**self._reporter.pending, **self._pending, **waiting})
             return replace(
                 self._status,
                 running=self._running,
@@ -191,7 +191,7 @@ class Indexer:
                     if can_work:
                         self._running, self._requested = self._requested, Work.NONE
                         self._reporter = ProgressReporter(self._bus, advanced=self._count_sometimes)
-                        self._reporter.pending, self._seen = self._seen, {}
+                        self._reporter.pending, self._pending = self._pending, {}
                 steps = (self._work, self._count, self._trim) if can_work else (self._follow,)
                 for step in steps:
                     self._guard(step)
@@ -336,13 +336,13 @@ class Indexer:
         self._count()
         now, writer = self._stamp, self._lock.writer()
         has_changed = now != before
-        is_settled = now is not None and not has_changed and (now, [*self._seen]) != self._looked_at
+        is_settled = not (now is None or has_changed or (now, [*self._pending]) == self._looked_at)
         if has_changed:
-            self._seen.clear()
+            self._pending.clear()
         # A scan after each of many commits would take as long as the writing.
         if is_settled or (now is not None and has_changed and not self._status.files):
             self._compare()
-            self._looked_at = now, [*self._seen]
+            self._looked_at = now, [*self._pending]
         if has_changed:
             self._bus.publish(bus.IndexChanged())
         if is_settled or has_changed or writer != status.writer:
@@ -355,7 +355,7 @@ class Indexer:
         with mapped_errors(self._live.path):
             skipped, waiting = compare(self.job, connection)
         self._update(skipped=tuple(skipped))
-        self._seen = dict.fromkeys(waiting)
+        self._pending = dict.fromkeys(waiting)
 
     def _trim(self) -> None:
         """Keep the cache within its bound: what was stored longest ago goes.

@@ -47,9 +47,9 @@ class PiecesPhase:
         connection, identity = self._connection, self._identity
         if identity is None or identity.word_pieces is None:
             return
-        kept = number(connection, "SELECT count(*) FROM pieces")
-        missing = number(connection, _SQL["vectors"]) - kept
-        if not self._is_on and kept:
+        piece_count = number(connection, "SELECT count(*) FROM pieces")
+        missing = number(connection, _SQL["vectors"]) - piece_count
+        if not self._is_on and piece_count:
             with transaction(connection):
                 connection.execute("DELETE FROM pieces")
         elif self._is_on and missing:

@@ -183,9 +183,9 @@ def _discover(job: Job) -> Discovery:
 
 def compare(job: Job, connection: database.Connection) -> tuple[list[SkippedFile], list[str]]:
     """Return what is left out, the folder where it cannot be listed, and the notes that wait."""
-    notes, known = discover(job.scope), index_rows.known_files(connection)
+    notes, rows = discover(job.scope), index_rows.known_files(connection)
     discovery = with_transcripts(notes, job.transcripts)
-    changed = index_rows.plan_changes(notes.files, known).changed
+    changed = index_rows.plan_changes(notes.files, rows).changed
     return [*discovery.skipped, *index_rows.skipped_when_read(connection)], [*changed]
 
 

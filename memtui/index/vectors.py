@@ -121,8 +121,8 @@ def credential_chunks(
             check()
             if text_hash in (without or ()) or lines.get(text_hash, 0) is None:
                 continue
-            found: list[Any] = connection.execute(_SQL["place"], (row,)).fetchall()
-            for path, start, end, text in found:
+            places: list[Any] = connection.execute(_SQL["place"], (row,)).fetchall()
+            for path, start, end, text in places:
                 if text_hash not in lines:
                     lines[text_hash] = credential_line(text)
                 if (line := lines[text_hash]) is not None:
@@ -133,8 +133,8 @@ def _withhold(
     job: Job, connection: Connection, provider: Provider, without: Collection[str] | None = None
 ) -> None:
     """Look for credentials in what a service would be sent, and tell the job what is not sent."""
-    found = credential_chunks(connection, job.credentials, without, job.check)
-    job.withhold(tuple(found) if provider.withholds else ())
+    places = credential_chunks(connection, job.credentials, without, job.check)
+    job.withhold(tuple(places) if provider.withholds else ())
 
 
 def _is_withheld(job: Job, provider: Provider, text_hash: str) -> bool:
@@ -338,8 +338,8 @@ class VectorsPhase:
         lengths = {vector.shape[0] for vector in vectors.values()}
         dims = self._dims or provider.dimensions or min(lengths, default=0)
         if other := lengths - {dims}:
-            given = f"{provider.identity.name} gave vectors of {min(other)} numbers, not of {dims}"
-            detail = f"{given} (a rebuild makes all of them anew)"
+            cause = f"{provider.identity.name} gave vectors of {min(other)} numbers, not of {dims}"
+            detail = f"{cause} (a rebuild makes all of them anew)"
             self._fail(Reason.DIMENSIONS_DIFFER, detail, Failure.DIMENSIONS_DIFFER)
             return {}
         self._failed_in_a_row = 0

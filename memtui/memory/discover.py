@@ -27,8 +27,8 @@ from memtui.memory.paths import (
     has_magic,
     kind,
     link_target,
+    message_of,
     name_filter,
-    said,
     stored_path,
     written,
 )
@@ -154,7 +154,7 @@ class FileSearch(ABC):
         except (OSError, ValueError) as error:
             if not (has_magic(extra) and isinstance(error, FileNotFoundError)):
                 reason = reason_of(error) if isinstance(error, OSError) else Reason.VANISHED
-                self.skip(written(extra), reason, f"{self.path_words}: {said(error)}")
+                self.skip(written(extra), reason, f"{self.path_words}: {message_of(error)}")
                 # If it was a folder, it may be one that is not mounted.
                 self.unread.append(f"{stored_path(path, self.root)}/")
                 return
@@ -185,7 +185,7 @@ class FileSearch(ABC):
             with os.scandir(folder) as entries:
                 return sorted(entries, key=lambda entry: entry.name)
         except OSError as error:
-            self.skip(prefix.rstrip("/") or ".", reason_of(error), said(error))
+            self.skip(prefix.rstrip("/") or ".", reason_of(error), message_of(error))
             if prefix:
                 self.unread.append(prefix)
             return []
@@ -211,7 +211,7 @@ class FileSearch(ABC):
                 is_link = entry.is_symlink()
                 is_folder = not is_link and entry.is_dir(follow_symlinks=False)
             except OSError as error:
-                self.skip(stored, reason_of(error), said(error))
+                self.skip(stored, reason_of(error), message_of(error))
                 continue
             if (why := self.why_ignored(entry.name)) is not None:
                 if is_asked and (is_folder or is_wanted):
@@ -234,7 +234,7 @@ class FileSearch(ABC):
         try:
             state = os.lstat(path)
         except OSError as error:
-            self.skip(stored, reason_of(error), said(error))
+            self.skip(stored, reason_of(error), message_of(error))
             return
         if stat.S_ISLNK(state.st_mode):
             self.skip(stored, Reason.SYMLINK, link_target(path))
@@ -290,10 +290,10 @@ class _NoteSearch(FileSearch):
                 self.walk([entry], "")
         for extra in filter(None, map(str.strip, scope.settings.extra_paths)):
             self.look_at_extra(extra)
-        known = {file.path for file in self.files.values()} | {path for path, _ in self.skipped}
+        paths = {file.path for file in self.files.values()} | {path for path, _ in self.skipped}
         for entry in entries if self._memory_layout else ():
             stored = written(entry.name)
-            if is_markdown(entry.name) and os.path.isfile(entry.path) and stored not in known:
+            if is_markdown(entry.name) and os.path.isfile(entry.path) and stored not in paths:
                 self.skip(stored, Reason.IGNORED, self.why_ignored(entry.name) or _BESIDE)
 
     def is_wanted(self, name: str) -> bool:
@@ -403,8 +403,8 @@ def absent(place: str) -> tuple[Reason, str] | None:
         os.lstat(place)
     except ValueError as error:
         # A NUL in the name: no file can be called so.
-        return Reason.NO_FILE, said(error)
+        return Reason.NO_FILE, message_of(error)
     except OSError as error:
         is_absent = error.errno in _ABSENT
-        return (Reason.NO_FILE if is_absent else reason_of(error)), said(error)
+        return (Reason.NO_FILE if is_absent else reason_of(error)), message_of(error)
     return None

@@ -73,7 +73,7 @@ def passages(text: str) -> tuple[Passage, ...]:
 
     None is longer than `LONGEST` or blank at an end, and each holds a letter or a digit.
     """
-    found: list[Passage] = []
+    parts: list[Passage] = []
     heading = -1
     clocks = [clock.start() for clock in _CLOCK.finditer(text)]
     # At once: the table is read anew for every call. Each character keeps its place.
@@ -82,7 +82,7 @@ def passages(text: str) -> tuple[Passage, ...]:
         flags = PassageFlag.SPEAKER.value if kind in _SAID else 0
         for start, end in _cut(text, kind, first, last):
             if heading >= 0 and not flags and end - heading <= LONGEST:
-                found.pop()
+                parts.pop()
                 start = heading
             heading = start if kind == "heading" else -1
             passage = text[start:end]
@@ -93,9 +93,9 @@ def passages(text: str) -> tuple[Passage, ...]:
             is_clock = bisect_left(clocks, start) < bisect_left(clocks, end)
             if is_clock or is_phrase or not _TIMES.isdisjoint(words):
                 flags |= PassageFlag.TIME.value
-            found.append(Passage(start, end, flags))
+            parts.append(Passage(start, end, flags))
             flags = 0
-    return tuple(found)
+    return tuple(parts)
 
 
 def speaker(passage: str) -> str:

@@ -128,7 +128,7 @@ def link_target(path: str) -> str:
     try:
         return f"link to {os.readlink(path)}"
     except OSError as error:
-        return f"link ({said(error)})"
+        return f"link ({message_of(error)})"
 
 
 def kind(mode: int) -> str:
@@ -148,6 +148,6 @@ def fold_path(path: str) -> str:
     return unicodedata.normalize("NFC", path).casefold()
 
 
-def said(error: Exception) -> str:
+def message_of(error: Exception) -> str:
     """Return the message of the operating system, in lower case."""
     return cause_of(error).lower()

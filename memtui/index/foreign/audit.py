@@ -216,7 +216,7 @@ class _Audit(Struct):
         newer = [key for key, value in versions.items() if value and value > _VERSIONS[key]]
         older = [name for name in differing if name in _VERSIONS]
         if newer:
-            add("identity_newer", newer, what=", ".join(f"{key} {versions[key]}" for key in newer))
+            add("identity_newer", newer, keys=", ".join(f"{key} {versions[key]}" for key in newer))
         elif older and self.release == "2026.9":
             served = [*differing] == ["chunkingVersion"]
             code = "keyword_only_served" if served else "identity_outdated"
@@ -230,8 +230,8 @@ class _Audit(Struct):
         # The length of vectors comes last.
         names = sorted(wrong, key=lambda name: name == "vectorDims")
         if wrong:
-            what = ", ".join(wrong[name] for name in names)
-            add("identity_mismatch", names, what=what, **follows)
+            differences = ", ".join(wrong[name] for name in names)
+            add("identity_mismatch", names, differences=differences, **follows)
         if config is not None and stored.model == releases.KEYWORD_ONLY_MODEL:
             if config.provider == "auto":
                 add("keyword_only_index", form="auto", severity=status.Severity.INFO)

@@ -226,11 +226,11 @@ class StoredTables:
         )
         models = sorted({share.model for share in shares})
         if len(models) > 1:
-            told = [
+            texts = [
                 f"{share.model} {max(share.dimensions, 0)}: {counted(share.chunks, 'chunk')}"
                 for share in shares
             ]
-            self._findings.add("mixed_models", models, models=len(models), shares=listed(told))
+            self._findings.add("mixed_models", models, models=len(models), shares=listed(texts))
         self.lengths = sorted({share.dimensions for share in shares if share.dimensions > 0})
         lengths = [str(length) for length in self.lengths]
         if len(lengths) > 1:
@@ -300,8 +300,8 @@ class StoredTables:
                 with np.errstate(over="ignore"):
                     if not np.array_equal(vector.astype(np.float32), vectors[rowid]):
                         differing.append(_chunk_name(*place))
-        what = "all" if compared == total else f"{compared:,} of {total:,}"
-        findings.add("vectors_compared", count=compared, what=what)
+        extent = "all" if compared == total else f"{compared:,} of {total:,}"
+        findings.add("vectors_compared", count=compared, extent=extent)
         findings.add("vec_differs", differing, compared=compared)
         findings.add("vectors_damaged", unusable, form="numbers", compared=compared)
 

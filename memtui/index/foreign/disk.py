@@ -20,7 +20,7 @@ from memtui.index.foreign.rows import FileRow
 from memtui.index.transcripts.discovery import SESSIONS
 from memtui.index.transcripts.reading import TABLE, registered_sessions
 from memtui.memory.documents import open_regular, text_hash, utc_time
-from memtui.memory.paths import Glob, link_target, said
+from memtui.memory.paths import Glob, link_target, message_of
 from memtui.memory.transcripts.openclaw_files import ARCHIVES, REGISTRY, RULES, file_kind, is_listed
 from memtui.model import CONVERSATIONS, NOTES, Reason, SourceFile
 from memtui.model.status import FileState, FileTruth
@@ -140,7 +140,7 @@ class _NoteSearch:
         written = target.expected.search if target.expected is not None else MemorySearchConfig()
         self._config = effective(written, release)
         self._cancelled = cancelled
-        self._seen: set[str] = set()
+        self._real_paths: set[str] = set()
         kinds = self._config.multimodal_modalities if self._config.multimodal_enabled else ()
         media: dict[str, list[str]] = index_format()["media"]
         self._media = tuple(suffix for kind in kinds for suffix in media.get(kind, ()))
@@ -168,21 +168,21 @@ class _NoteSearch:
                 self._walk(path, _FOLDER, _Root(f"{_FOLDER}/", (".md", *media)))
         patterns, findings = dict(self._config.extra_path_patterns), self.listing.findings
         expands = self._release == "2026.9"
-        seen: set[tuple[str, str]] = set()
+        places: set[tuple[str, str]] = set()
         for written in self._config.extra_paths:
             text, pattern = written.strip(), patterns.get(written, "")
             path = os.path.abspath(os.path.join(self._workspace, text))
             if expands and text.startswith("~") and home is not None:
                 path = str(expanded(text, home))
-            if not text or (path, pattern) in seen:
+            if not text or (path, pattern) in places:
                 continue
-            seen.add((path, pattern))
+            places.add((path, pattern))
             try:
                 mode = os.lstat(path).st_mode
             except (OSError, ValueError) as error:
                 is_tilde = text.startswith("~") and not expands
                 code = "extra_path_tilde" if is_tilde else "extra_path_missing"
-                findings.add(code, [text], path=text, place=path, problem=said(error))
+                findings.add(code, [text], path=text, place=path, problem=message_of(error))
                 continue
             root = _Root(f"extra path {text}", (".md", *self._media), pattern, path)
             stored = as_stored(os.path.relpath(path, self._workspace))
@@ -220,7 +220,7 @@ class _NoteSearch:
                 # Gone since it was listed.
                 continue
             except OSError as error:
-                self._leave(stored, Why.UNREADABLE, said(error))
+                self._leave(stored, Why.UNREADABLE, message_of(error))
 
     def _take_file(self, path: str, stored: str, root: _Root, state: os.stat_result) -> None:
         if not path.endswith(root.suffixes):
@@ -241,10 +241,10 @@ class _NoteSearch:
             self._leave(stored, Why.TOO_LARGE)
         elif not os.access(path, os.R_OK, effective_ids=effective_ids):
             self._leave(stored, Why.UNREADABLE)
-        elif real in self._seen:
+        elif real in self._real_paths:
             self._leave(stored, Why.DUPLICATE)
         else:
-            self._seen.add(real)
+            self._real_paths.add(real)
             self.listing.left_out.pop(stored, None)
             base = root.base or self._workspace
             self.listing.files[stored] = _disk_file(stored, path, NOTES, root.label, state, base)
@@ -307,8 +307,8 @@ def compare_notes(
             state, cause, reason = _note_verdict(file, row, deep)
             return state, cause, f"{reason}; from {file.root}"
         if left is not None and left.why is Why.UNREADABLE:
-            kept = f"{left.phrase}; the index keeps what it has"
-            return FileState.SKIPPED, left.why.reason, kept
+            reason = f"{left.phrase}; the index keeps what it has"
+            return FileState.SKIPPED, left.why.reason, reason
         if left is not None:
             reason = f"indexed before, now left out: {left.phrase}"
             return FileState.ORPHAN, left.why.reason, reason
@@ -367,10 +367,10 @@ def _note_verdict(file: DiskFile, row: FileRow, deep: bool) -> Verdict:
         with open(open_regular(file.absolute, file.base), "rb") as stream:
             digest = text_hash(stream.read().decode("utf-8", "replace"))
     except (FileNotFoundError, NotADirectoryError) as error:
-        reason = f"vanished while it was looked at ({said(error)})"
+        reason = f"vanished while it was looked at ({message_of(error)})"
         return FileState.ORPHAN, Reason.VANISHED, reason
     except OSError as error:
-        reason = f"{Why.UNREADABLE.phrase} ({said(error)})"
+        reason = f"{Why.UNREADABLE.phrase} ({message_of(error)})"
         return FileState.SKIPPED, Reason.UNREADABLE, reason
     if digest == row.hash:
         return FileState.CURRENT, Reason.OK, "same content as indexed, read and hashed"

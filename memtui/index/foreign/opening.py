@@ -87,14 +87,14 @@ def _beside(real: Path, suffix: str) -> Path:
     return real.with_name(real.name + suffix)
 
 
-def _connect(real: Path, seen: Fingerprint, *, settled: bool) -> Connected:
+def _connect(real: Path, fingerprint: Fingerprint, *, settled: bool) -> Connected:
     """Connect in the way that the files ask for.
 
     A lock is taken where a journal is hot, and with `settled` wherever there is no log. Whether the
     files changed meanwhile is for the caller to find out. Raises what SQLite and the system raise.
     """
-    has_log = seen.log != NO_FILE and (seen.shared or seen.log.size > 0)
-    uses_log = seen.header[_WRITE_VERSION : _WRITE_VERSION + 1] == bytes([_WAL_VERSION])
+    has_log = fingerprint.log != NO_FILE and (fingerprint.shared or fingerprint.log.size > 0)
+    uses_log = fingerprint.header[_WRITE_VERSION : _WRITE_VERSION + 1] == bytes([_WAL_VERSION])
     journal = b""
     with suppress(FileNotFoundError), _beside(real, "-journal").open("rb") as file:
         journal = file.read(1)
@@ -107,24 +107,24 @@ def _connect(real: Path, seen: Fingerprint, *, settled: bool) -> Connected:
         except Exception as error:
             wrong = fault(error)
             if wrong is Fault.UNFINISHED:
-                return _connect_to_copy(real, seen)
+                return _connect_to_copy(real, fingerprint)
             # The attempt also told that no program holds the database for itself, which is the
             # one way to have a log open without shared memory.
-            if not has_log or wrong is not Fault.UNOPENABLE or seen.shared:
+            if not has_log or wrong is not Fault.UNOPENABLE or fingerprint.shared:
                 raise
         return open_beside(real, Access.LOG), Access.LOG, None
     if is_hot:
         # Where the journal was being exchanged for the log, only a writer can tell.
-        return _connect_to_copy(real, seen)
+        return _connect_to_copy(real, fingerprint)
     how = Access.LIVE if settled and not uses_log else Access.IMMUTABLE
     return open_beside(real, how), how, None
 
 
-def _connect_to_copy(real: Path, seen: Fingerprint) -> Connected:
+def _connect_to_copy(real: Path, fingerprint: Fingerprint) -> Connected:
     folder = tempfile.TemporaryDirectory(prefix="memtui-", ignore_cleanup_errors=True)
     with undone_on_error(folder.cleanup):
         target = Path(folder.name) / "copy.sqlite"
-        size = seen.database.size
+        size = fingerprint.database.size
         with target.open("xb") as file:
             for offset in range(0, size, _COPY_STEP):
                 file.write(read_beside(real, min(_COPY_STEP, size - offset), offset=offset))
@@ -283,15 +283,15 @@ def open_foreign(
     """
     with foreign_errors(path):
         real = _existing(path)
-    seen, name = fingerprint_of(real), safe_line(str(path))
-    with foreign_errors(path, lambda: fingerprint_of(real) == seen):
+    fingerprint, name = fingerprint_of(real), safe_line(str(path))
+    with foreign_errors(path, lambda: fingerprint_of(real) == fingerprint):
         # Says why the file cannot be read, where it cannot.
-        header = seen.header or read_beside(real)
+        header = fingerprint.header or read_beside(real)
         if not header.startswith(_MAGIC):
             hint = "give the .sqlite file"
             raise IndexUnusable(f"{name} is not an SQLite database", hint=hint)
-        connection, how, copy = _connect(real, seen, settled=settled)
-        opened = Opened(connection, Layout(chunks=""), path, real, how, False, seen, copy)
+        connection, how, copy = _connect(real, fingerprint, settled=settled)
+        opened = Opened(connection, Layout(chunks=""), path, real, how, False, fingerprint, copy)
         with undone_on_error(opened.close):
             layout = recognise(connection, name) if memory else opened.layout
             vec_readable = layout.vec is not None and vector_extension(connection) is not None

@@ -191,8 +191,8 @@ def parse_vector(stored: object) -> NDArray[np.float64]:
             vector = np.array(msgspec.json.decode(stored, type=list[float]), dtype=np.float64)
         except msgspec.ValidationError as error:
             is_array = "`$[" in str(error)
-            what = "not an array of numbers" if is_array else "not a JSON array"
-            raise ValueError(what) from None
+            problem = "not an array of numbers" if is_array else "not a JSON array"
+            raise ValueError(problem) from None
         except msgspec.DecodeError:
             raise ValueError("not JSON") from None
     else:

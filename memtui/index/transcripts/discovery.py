@@ -21,7 +21,7 @@ from memtui.index.index_rows import RACY_NS
 from memtui.index.transcripts.reading import EventSession, sessions_in
 from memtui.memory.discover import INT64_MAX, Discovery, FileSearch
 from memtui.memory.documents import reason_of
-from memtui.memory.paths import first_link, link_target, said, unwritten, written
+from memtui.memory.paths import first_link, link_target, message_of, unwritten, written
 from memtui.memory.transcripts import openclaw_files
 from memtui.memory.transcripts.generated import WRITTEN
 from memtui.memory.transcripts.stream import MAX_LINE_BYTES
@@ -225,9 +225,9 @@ def with_transcripts(
     if scope.is_empty:
         return notes
     transcripts = discover_transcripts(scope, cancelled=cancelled)
-    taken = {file.path for file in notes.files}
+    note_paths = {file.path for file in notes.files}
     return Discovery(
-        (*notes.files, *(file for file in transcripts.files if file.path not in taken)),
+        (*notes.files, *(file for file in transcripts.files if file.path not in note_paths)),
         (*notes.skipped, *transcripts.skipped),
         (*notes.unread, *transcripts.unread),
     )
@@ -445,5 +445,5 @@ def _absent_places(scope: TranscriptScope) -> Iterator[tuple[str, SkippedFile]]:
             if folder.name in (AGENTS, PROJECTS) or not folder.is_dir():
                 os.scandir(folder).close()
         except OSError as error:
-            detail = f"{written(str(folder))}: {said(error)}; what was indexed of it stays"
+            detail = f"{written(str(folder))}: {message_of(error)}; what was indexed of it stays"
             yield prefix, SkippedFile(source, reason_of(error), detail)

@@ -21,7 +21,7 @@ from memtui.index.transcripts.reading import (
 )
 from memtui.memory.chunking import Packer
 from memtui.memory.documents import reason_of
-from memtui.memory.paths import said
+from memtui.memory.paths import message_of
 from memtui.memory.transcripts.formats import FORMATS, TranscriptReader, index_lines
 from memtui.memory.transcripts.openclaw_files import TranscriptRules
 from memtui.memory.transcripts.records import ReadState, TranscriptFacts, TranscriptFormat
@@ -108,7 +108,7 @@ def index_transcripts(
             while isinstance(outcome := _read(job, connection, file, start, seen_ns), ReadState):
                 start = outcome
         except OSError as error:
-            reason, detail = reason_of(error), said(error)
+            reason, detail = reason_of(error), message_of(error)
             is_too_large = reason is Reason.TOO_LARGE
             # A database that is locked or at work: what was read of it before still holds.
             if is_too_large or not file.session:
@@ -201,7 +201,7 @@ def _read(
             if file.session or reason_of(error) is Reason.TOO_LARGE:
                 raise
             # What came before stays valid; it is read anew when the file is another.
-            problem = said(error)
+            problem = message_of(error)
     if state.cutoff != cutoff:
         return ReadState(run, run, cutoff=state.cutoff, planned_cut=state.cutoff)
     text_hash, facts = hashing.digest(), reading.reader.result(agent_of(file))

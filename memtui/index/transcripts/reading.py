@@ -149,8 +149,8 @@ def _read(
             except OSError:
                 # Counted as a malformed line: one damaged event must not end the reading of all.
                 event = b"\xef\xbf\xbd"
-            taken = len(event) if isinstance(event, bytes) else limit
-            size, sizes = size + taken, (sizes[0] + len(packed), sizes[1] + taken)
+            length = len(event) if isinstance(event, bytes) else limit
+            size, sizes = size + length, (sizes[0] + len(packed), sizes[1] + length)
         elif plain is None:
             event = packed
         events.append(event if isinstance(event, bytes | int) else b"")

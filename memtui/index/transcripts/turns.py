@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from memtui.errors import IsCancelled, MemtuiError, never, stop_if
 from memtui.index.transcripts.reading import open_lines
-from memtui.memory.paths import said
+from memtui.memory.paths import message_of
 from memtui.memory.transcripts.formats import FORMATS, SHOWN, beginning
 from memtui.memory.transcripts.records import parse_line, parse_record
 from memtui.model import SourceFile
@@ -159,7 +159,7 @@ class OpenConversation:
                     at += len(turns)
         except OSError as error:
             raise ConversationGone(
-                f"{safe_line(self._file.path)} cannot be read any more: {said(error)}",
+                f"{safe_line(self._file.path)} cannot be read any more: {message_of(error)}",
                 hint="choose another conversation",
             ) from error
         if at < len(shown):

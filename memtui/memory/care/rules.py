@@ -192,17 +192,17 @@ def credentials(document: Document) -> Iterator[CareFinding]:
             below = lines[at : at + 1 + _BLOCK_LINES]
             if not any(_SECRETS["block_body"].search(one) for one in below):
                 continue
-            text, what = line.strip(), "a private key"
+            text, kind = line.strip(), "a private key"
         elif at in tokens:
             # One that goes on below is no credential by its first line alone.
             text = line
             for token in tokens[at]:
                 text = text.replace(token.split("\n")[0], mask(token))
             masks = ", ".join(dict.fromkeys(map(mask, tokens[at])))
-            what = f"a credential ({masks})"
+            kind = f"a credential ({masks})"
         else:
             continue
-        yield _finding(CareRule.CREDENTIAL, document.file, at + 1, text, f"looks like {what}")
+        yield _finding(CareRule.CREDENTIAL, document.file, at + 1, text, f"looks like {kind}")
 
 
 _LONGEST_LINKED_LINE: Final = 50_000
@@ -508,9 +508,9 @@ def empty_file(document: Document) -> Iterator[CareFinding]:
         elif words and line.kind not in {LineKind.FRONT_MATTER, LineKind.BLANK}:
             return
     if title <= MOST_TITLE_WORDS:
-        what = "nothing but a title" if title else "nothing is written in it"
+        message = "nothing but a title" if title else "nothing is written in it"
         lines = 1, len(split_lines(document.text))
-        yield _finding(CareRule.EMPTY_FILE, document.file, lines, document.text.strip(), what)
+        yield _finding(CareRule.EMPTY_FILE, document.file, lines, document.text.strip(), message)
 
 
 def long_file(document: Document) -> Iterator[CareFinding]:

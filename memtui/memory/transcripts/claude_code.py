@@ -81,16 +81,16 @@ def _part_turn(
             return build.turn(TurnKind.COMPACTION, "system", block, left_out=why)
         if why or role != "user":
             return build.message(role, block, why)
-        said = block
+        own_text = block
         for tag in _OURS["asides"]:
             # A tag that is not closed is something that was said.
-            before, closing, after = said.rpartition(f"</{tag}>")
-            said = re.sub(f"<{tag}>.*?</{tag}>", "", before + closing, flags=re.DOTALL) + after
-        if said == block:
+            before, closing, after = own_text.rpartition(f"</{tag}>")
+            own_text = re.sub(f"<{tag}>.*?</{tag}>", "", before + closing, flags=re.DOTALL) + after
+        if own_text == block:
             return build.message(role, block, written_reason("claude-code", block))
-        if not said.strip():
+        if not own_text.strip():
             return build.message(role, block, Dropped.CONTEXT)
-        return build.message(role, said.strip(), written_reason("claude-code", said))
+        return build.message(role, own_text.strip(), written_reason("claude-code", own_text))
     kind = records.text_in(block, "type")
     if kind in _OURS["calls"]:
         tool, server = records.text_in(block, "name"), records.text_in(block, "server_name")

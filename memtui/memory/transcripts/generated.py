@@ -169,7 +169,7 @@ def _without_envelopes(text: str) -> str:
     text = _PATTERNS["timestamp"].sub("", text, count=1)
     if not any(name in text for name in (_OURS["channel_context"], *_OURS["envelopes"])):
         return text
-    said: list[str] = []
+    message_lines: list[str] = []
     lines = text.split("\n")
     at = 0
     while at < len(lines):
@@ -183,9 +183,9 @@ def _without_envelopes(text: str) -> str:
             while at < len(lines) and trim(lines[at]) != _OURS["fence_close"]:
                 at += 1
         else:
-            said.append(lines[at])
+            message_lines.append(lines[at])
         at += 1
-    return _PATTERNS["timestamp"].sub("", "\n".join(said).strip("\n"), count=1)
+    return _PATTERNS["timestamp"].sub("", "\n".join(message_lines).strip("\n"), count=1)
 
 
 def run_of_key(key: object) -> Run | None:

@@ -47,8 +47,8 @@ def is_memory_search(tool: str, arguments: Mapping[str, Any] | str) -> str | Non
     names_memory = bool(every & groups["memories"]) or own == {"recall"}
     if not names_memory and not (keeper & groups["keepers"] and keeper <= usual):
         return None
-    given = records.parsed_arguments(arguments)
-    values = map(given.get, _QUERIES) if isinstance(given, dict) else ()
+    call_arguments = records.parsed_arguments(arguments)
+    values = map(call_arguments.get, _QUERIES) if isinstance(call_arguments, dict) else ()
     return next(filter(None, map(_query, values)), None)
 
 

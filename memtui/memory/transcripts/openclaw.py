@@ -97,11 +97,11 @@ class OpenClawLines(records.SpokenLines):
             return []
         message, rules, state = records.mapping_in(record, "message"), self._rules, self.state
         role = records.text_in(message, "role")
-        entry, kept = record.get("id"), record.get("firstKeptEntryId")
+        entry, kept_entry = record.get("id"), record.get("firstKeptEntryId")
         if rules.cuts_at_reset and record.get("type") == "reset":
             # The first line that the last reset left to the present conversation: the entry that
             # it names as kept, else its own. One that cannot be found cuts nothing (2026.9).
-            state.cutoff = state.ids.get(kept, 0) if isinstance(kept, str) else 0
+            state.cutoff = state.ids.get(kept_entry, 0) if isinstance(kept_entry, str) else 0
             if "firstKeptEntryId" not in record:
                 state.cutoff = number
         elif rules.cuts_at_reset and role in generated.SPEAKERS and isinstance(entry, str):
