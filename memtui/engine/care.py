@@ -237,8 +237,8 @@ class CareRun:
         }
         self._looked_at[CareRule.UNREACHABLE] = len(queries)
         ranking = self._index.ranking
-        asked = list(queries.values())
-        tops = self._search.tops(asked, cancelled=self._cancelled, progressed=progressed)
+        texts = list(queries.values())
+        tops = self._search.tops(texts, cancelled=self._cancelled, progressed=progressed)
 
         def first_place(path: str) -> CarePlace | None:
             return next(map(_place, self._chunks_of(path)), None)

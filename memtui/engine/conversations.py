@@ -134,8 +134,8 @@ class OwnTranscripts(TranscriptStore):
                 self._written = (*written.sources, *filter(str.strip, written.paths))
         if before != self._written:
             chosen = (*self.scope.sources, *self.scope.paths)
-            kept = [one for one in chosen if one in self._written or one not in before]
-            self._use((*kept, *filterfalse(before.__contains__, self._written)))
+            remaining = [one for one in chosen if one in self._written or one not in before]
+            self._use((*remaining, *filterfalse(before.__contains__, self._written)))
         return self.scope
 
     def _use(self, names: Sequence[str]) -> None:
@@ -188,8 +188,8 @@ class ConversationService:
         """
         listings = []
         for path, (file, place, row) in sorted(self._transcripts().items()):
-            known, scan = self._scans.get(path, (None, None))
-            if known != file:
+            last_file, scan = self._scans.get(path, (None, None))
+            if last_file != file:
                 is_told = row is not None and row.is_told
                 scan = None if is_told else self._scan(file, never, whole=False)
             listings.append(self._listing(file, place, row, scan or Scan()))
@@ -232,8 +232,8 @@ class ConversationService:
     def sources(self) -> list[TranscriptSource]:
         """Return the places of transcripts, opted in or not, and how much of each is indexed."""
         store, scope = self._store, self._store.take_written()
-        given = store.locate(), store.indexed(), store.destinations(), store.programs, store.run_of
-        return list(transcript_sources(scope, *given))
+        facts = store.locate(), store.indexed(), store.destinations(), store.programs, store.run_of
+        return list(transcript_sources(scope, *facts))
 
     def memory_calls(
         self,
@@ -343,8 +343,8 @@ class ConversationService:
         `into` takes in every turn. Of one that grows meanwhile, what was there when its end was
         reached; of one that breaks off, what was read before.
         """
-        known, scan = self._scans.get(file.path, (None, None))
-        if scan is not None and known == file and (scan.is_whole or not whole) and into is None:
+        last_file, scan = self._scans.get(file.path, (None, None))
+        if scan is not None and last_file == file and (scan.is_whole or not whole) and into is None:
             return scan
         limit, reason, broken = self._store.scope.max_line_bytes, Reason.OK, ""
         try:
@@ -531,9 +531,9 @@ def transcript_sources(
         count, size = len(place.files), sum(file.size for file in place.files)
         detail = f"{count} conversation{'' if count == 1 else 's'}, {size_words(size)}; "
         with_text = sum(row.chunks > 0 for row in rows)
-        what = "to be indexed of each" if place.is_indexed else "would be indexed"
-        what = "indexed of each" if with_text else what
-        detail += "; ".join(filter(None, (f"{what}: {WHAT_IS_INDEXED}", destinations)))
+        label = "to be indexed of each" if place.is_indexed else "would be indexed"
+        label = "indexed of each" if with_text else label
+        detail += "; ".join(filter(None, (f"{label}: {WHAT_IS_INDEXED}", destinations)))
         detail += f". {WRITTEN[place.kind]['calls_note']}." if place.kind is not None else ""
         yield TranscriptSource(
             name=place.name,

@@ -365,8 +365,8 @@ def deep_checks(folder: IndexFolder, tell: Callable[[str], None]) -> Iterator[Ch
     opened = closing(database.open_database(path, readonly=True))
     with database.mapped_errors(path), opened as connection:
         chunks = counted(database.number(connection, "SELECT count(*) FROM chunks"), "chunk")
-        found = _differences(connection, lambda done: tell(f"reading back {done:,} of {chunks}"))
-        where = list(map(safe_line, found))
+        places = _differences(connection, lambda done: tell(f"reading back {done:,} of {chunks}"))
+        where = list(map(safe_line, places))
     if not where:
         yield Check("contents", f"texts, words, vectors of {chunks} are whole")
         return
@@ -420,8 +420,8 @@ def _differences(connection: Connection, tell: Callable[[int], None]) -> Iterato
         sums = Counter[int]()
         # What the index holds and what the texts give comes in different orders.
         for sign, table in ((1, "chunks_fts"), (-1, "again")):
-            for rowid, *held in connection.execute(_SQL["held"].format(table=table)):
-                sums[rowid] += sign * zlib.crc32(repr(held).encode())
+            for rowid, *posting in connection.execute(_SQL["held"].format(table=table)):
+                sums[rowid] += sign * zlib.crc32(repr(posting).encode())
         for rowid in sorted({rowid for rowid, left in sums.items() if left} - unread):
             part = "words" if rowid else "mean length"
             yield f"{places.get(rowid, f'row {rowid}')} ({part})"

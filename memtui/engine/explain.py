@@ -212,8 +212,8 @@ def _nearest_chunk(
         for number, text in enumerate(split_lines(reading.indexed_text(place.path)), start=1):
             of_text.setdefault(text.removesuffix("\r"), []).append(number)
         above = file.lines[:at] if at <= len(file.lines) else ()
-        known = (of_text[text] for text in reversed(above) if text.strip() and text in of_text)
-        same = next(known, [1] if above else [])
+        matches = (of_text[text] for text in reversed(above) if text.strip() and text in of_text)
+        same = next(matches, [1] if above else [])
         line = min(same, key=lambda number: (abs(number - at), number), default=None)
     if not chunks:
         missing = Reason.STALE if file.stale else Reason.NO_CHUNK

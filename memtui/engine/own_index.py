@@ -294,11 +294,11 @@ class OwnIndex(Index):
         if identity is not None:
             with database.mapped_errors(self.folder.cache_path):
                 cached = self.cache.get_many(identity, [name for name, _ in chunks])
-        withheld, found = (self._withheld(cached), self._credentials) if withholds else ((), {})
+        withheld, lines = (self._withheld(cached), self._credentials) if withholds else ((), {})
         missing = {
             name: length
             for name, length in chunks
-            if name not in cached and found.get(name) is None
+            if name not in cached and lines.get(name) is None
         }
         count = sum(name in cached for name, _ in chunks)
         cost = RebuildCost(files, len(chunks), count, 0, False, withheld=withheld)
@@ -390,11 +390,11 @@ class OwnIndex(Index):
     def status(self) -> IndexStatus:
         indexer, leg, identity = self.indexer, self.legs.vector_leg, self.legs.identity
         made_by = f"{identity.name}/{identity.model}" if identity is not None else ""
-        known = indexer.snapshot() if indexer is not None else IndexerStatus()
-        known = replace(known, **self._look)
+        status = indexer.snapshot() if indexer is not None else IndexerStatus()
+        status = replace(status, **self._look)
         if damage := self.legs.damage:
-            errors = (*known.errors, ErrorRecord(self._now(), "index", damage))
-            known = replace(known, failure=damage, errors=errors)
+            errors = (*status.errors, ErrorRecord(self._now(), "index", damage))
+            status = replace(status, failure=damage, errors=errors)
         provider, recorded = self.providers.state(), self.recorded
         if recorded is not None and recorded.requested == provider.requested:
             # Where nothing was tried yet, or another program writes, what the last index run found.
@@ -409,22 +409,22 @@ class OwnIndex(Index):
             makes = (identity.name, identity.model, identity.dimensions)
             provider = ProviderState(provider.requested, *makes, remote=remote, address=address)
         moved = self._now() - timedelta(seconds=running_seconds()) - self._began
-        warnings = [self.cache.recovered, clock_warning(moved), *known.warnings]
-        if known.problem is not None and known.problem.is_of_texts:
-            warnings.append(known.problem.detail)
-        if known.cache_excess:
-            excess = f"{-(-known.cache_excess // _MEGABYTE)} MB more than index.cache_mb allows"
+        warnings = [self.cache.recovered, clock_warning(moved), *status.warnings]
+        if status.problem is not None and status.problem.is_of_texts:
+            warnings.append(status.problem.detail)
+        if status.cache_excess:
+            excess = f"{-(-status.cache_excess // _MEGABYTE)} MB more than index.cache_mb allows"
             warnings.append(f"the vectors in use take {excess}: they are kept")
         view = leg.view if leg is not None else None
         # Who writes makes the vectors of another provider anew without being asked.
-        state = state_of(known, provider, made_by if indexer is None else "")
+        state = state_of(status, provider, made_by if indexer is None else "")
         if state is IndexState.NO_INDEX and indexer is not None:
             # It begins by itself as soon as the watcher is there, or another memtui makes it.
             begins = self.watcher is not None and not (indexer.is_writer and indexer.has_run)
             if begins or not indexer.wait_idle(0):
                 state = IndexState.INDEXING
         return replace(
-            known,
+            status,
             state=state,
             root=str(self.root),
             index_dir=str(self.folder.folder),
@@ -434,7 +434,7 @@ class OwnIndex(Index):
             watcher=self.watcher.state() if self.watcher is not None else WatcherState("off"),
             warnings=tuple(line for line in warnings if line),
             made_by=made_by,
-            **self.transcripts.standing(known.conversations),
+            **self.transcripts.standing(status.conversations),
         )
 
     def refresh_status(self, *, brief: bool = False) -> None:
@@ -447,15 +447,15 @@ class OwnIndex(Index):
             discovery = with_transcripts(discovery, self.transcripts.scope)
 
         def compared(connection: Connection) -> dict[str, Any]:
-            known = index_rows.known_files(connection)
-            plan = index_rows.plan_changes(discovery.files, known, discovery.unread)
-            has_left = any(known[path].source == CONVERSATIONS for path in plan.removed)
+            rows = index_rows.known_files(connection)
+            plan = index_rows.plan_changes(discovery.files, rows, discovery.unread)
+            has_left = any(rows[path].source == CONVERSATIONS for path in plan.removed)
             places = self.transcripts.locate() if has_left else ()
             off = {file.path: f"{place.name} is off" for place in places for file in place.files}
             # What another memtui has turned on for its run is in the index as it should be.
-            kept = off if off and self.has_other_writer else {}
+            exempt = off if off and self.has_other_writer else {}
             whys = {file.path: file.detail for file in discovery.skipped} | off
-            left = {path: whys.get(path) or "gone" for path in plan.removed if path not in kept}
+            left = {path: whys.get(path) or "gone" for path in plan.removed if path not in exempt}
             without_text = index_rows.skipped_when_read(connection)
             empty = {file.path for file in without_text}
             removals = {path: why for path, why in left.items() if path not in empty}
@@ -514,18 +514,18 @@ def known_transcripts(folder: IndexFolder) -> dict[str, KnownFile]:
     return {}
 
 
-def state_of(known: IndexerStatus, provider: ProviderState, made_by: str) -> IndexState:
+def state_of(status: IndexerStatus, provider: ProviderState, made_by: str) -> IndexState:
     """Return the one word: what runs comes first, then what is wrong, then what waits."""
-    if known.running is not Work.NONE:
+    if status.running is not Work.NONE:
         return IndexState.INDEXING
-    if known.failure is not None:
+    if status.failure is not None:
         return IndexState.ERROR
-    if not known.generation:
+    if not status.generation:
         return IndexState.NO_INDEX
-    if known.problem is not None or provider.state is Reason.PROVIDER_FAILED:
+    if status.problem is not None or provider.state is Reason.PROVIDER_FAILED:
         return IndexState.DEGRADED
-    waits = provider.model is not None and known.without_vector > 0
-    if known.pending_count or waits or provider.differs_from(made_by):
+    waits = provider.model is not None and status.without_vector > 0
+    if status.pending_count or waits or provider.differs_from(made_by):
         return IndexState.STALE
     return IndexState.READY
 
@@ -649,8 +649,8 @@ class OwnLegs(Legs):
         `cancelled` turns true, `IndexUnusable` when there is no reading the index at all.
         """
         typing, mode = request.typing, SearchMode.HYBRID
-        query = parse_query(request.text, typing=typing, verbatim=request.verbatim)
-        if query.filters != NO_FILTERS and not query.text:
+        typed_query = parse_query(request.text, typing=typing, verbatim=request.verbatim)
+        if typed_query.filters != NO_FILTERS and not typed_query.text:
             mode = SearchMode.FILTERS_ONLY
         limit = max(request.ranking.candidates, LEAST_DEPTH)
         answers = {Leg.KEYWORD: _PENDING, Leg.VECTOR: _PENDING}
@@ -658,7 +658,7 @@ class OwnLegs(Legs):
         stamp = self.live.stamp()
         assert self._keyword is not None
 
-        narrow = cache(lambda: narrowed(connection, query))
+        narrow = cache(lambda: narrowed(connection, typed_query))
 
         def pool(pieces: Mapping[int, Sequence[Pieces]] | None = None) -> CandidatePool:
             with self._noting_damage():
@@ -671,16 +671,16 @@ class OwnLegs(Legs):
                     generation=self.live.generation,
                     elapsed_ms=(time.perf_counter() - request.asked_at) * 1000,
                 )
-                found = sum(min(limit, len(answer.hits)) for answer in answers.values())
+                hit_count = sum(min(limit, len(answer.hits)) for answer in answers.values())
                 # Who writes may take a chunk away that was just found, or that a view still has.
-                is_missing = found > sum(map(len, made.hits.values()))
+                is_missing = hit_count > sum(map(len, made.hits.values()))
                 if is_missing and stamp == self.live.stamp() == (self._view_stamp or stamp):
                     raise damaged("a chunk that its words or its vector belong to is not there")
             return replace(made, typing=typing, search_mode=mode)
 
         expected, last_leg = dict(self._expected), self.vector_leg
         provider = last_leg.provider if last_leg is not None else None
-        is_new = last_leg is None or query.text not in last_leg.vectors
+        is_new = last_leg is None or typed_query.text not in last_leg.vectors
         if provider and provider.address and is_new and not (typing and provider.remote):
             # A service answers when it does, except where it is not asked.
             expected[Leg.VECTOR] = max(expected[Leg.VECTOR], UNKNOWN_SECONDS)
@@ -691,14 +691,14 @@ class OwnLegs(Legs):
             began = started_leg = time.perf_counter()
             try:
                 with self._noting_damage():
-                    asked, allowed = narrow()
+                    query, allowed = narrow()
                     vector_leg = self._current_leg(cancelled, typing) if leg is Leg.VECTOR else None
                     # What was loaded first is no part of what the leg took.
                     started_leg = time.perf_counter()
                     if vector_leg is None:
-                        hits, state = self._keyword.search(asked, limit, allowed)
+                        hits, state = self._keyword.search(query, limit, allowed)
                     else:
-                        hits, state = vector_leg.search(asked, limit, allowed, cancelled=cancelled)
+                        hits, state = vector_leg.search(query, limit, allowed, cancelled=cancelled)
             except (DatabaseError, IndexDamaged) as error:
                 # Each leg fails alone: what one cannot read, the other may.
                 detail = str(error) or type(error).__name__

@@ -193,7 +193,7 @@ class OwnReading(Reading):
         chunk, best = pool.chunks[chunk_id], ranked_passages(ranked, find(ranked, chunk_id))[0][1]
         at, shown = pool.passages[chunk_id].index(best), chunk.text[best.start : best.end]
         try:
-            asked = weigh_words(provider, keyword, query.text)
+            query_words = weigh_words(provider, keyword, query.text)
             made = provider.word_pieces(text, [one.start for one in passages]) or []
             visible = provider.word_pieces(shown, [0]) if chunk.snippet is not None else []
         except ProviderError:
@@ -201,9 +201,9 @@ class OwnReading(Reading):
         words, vectors = made[at]
         (pieces,) = unpack_pieces(pack_pieces([vectors]), 1)
         if chunk.snippet is not None:
-            seen = visible[0].words if visible else []
-            words = [word if word in seen else MASK for word in words]
-        return match_words(asked, words, pieces) or Reason.NO_TERMS
+            snippet_words = visible[0].words if visible else []
+            words = [word if word in snippet_words else MASK for word in words]
+        return match_words(query_words, words, pieces) or Reason.NO_TERMS
 
     def _keyword_place(
         self,
@@ -291,11 +291,11 @@ class OwnFiles(Files):
         notes = discover(scope, cancelled=cancelled)
         discovery = with_transcripts(notes, self._index.transcripts.scope, cancelled=cancelled)
 
-        def held(connection: Connection) -> tuple[dict[str, KnownFile], dict[str, list[Any]]]:
+        def fetch_rows(connection: Connection) -> tuple[dict[str, KnownFile], dict[str, list[Any]]]:
             numbers = {path: rest for path, *rest in connection.execute(SQL["by_path"])}
             return known_files(connection), numbers
 
-        rows, by_path = self._index.read_rows(held) or ({}, {})
+        rows, by_path = self._index.read_rows(fetch_rows) or ({}, {})
         status = self._index.status()
         on_disk = {file.path: file for file in discovery.files}
         # A source without a folder is no file.

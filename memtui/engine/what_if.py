@@ -80,7 +80,7 @@ class WhatIf:
             # further down: all that any k takes, unless the keyword leg asks other words.
             most = max(ranking.min_candidates, ranking.max_candidates)
             every = ask(replace(ranking, min_candidates=most)).pool
-            wider = every if _asked(every) == _asked(pool) else pool
+            wider = every if _describe_request(every) == _describe_request(pool) else pool
         if wider is not pool and chunk_id in wider.chunks:
             deeper = solve(wider, ranking, parameters=deep)
         elif deep and self._index.status().chunks <= MOST_CHUNKS:
@@ -128,7 +128,7 @@ class WhatIf:
         reason = self._index.other_queries(ranked.pool)
         if reason is not Reason.OK:
             return WordChanges((), 0, reason)
-        query, taken = without_filters(ranked.pool.query, filters)
+        query, removed_filters = without_filters(ranked.pool.query, filters)
         searched, typing = self._index.query_text(query), ranked.pool.typing
 
         def distinctive(reading: Reading) -> tuple[str, ...]:
@@ -162,7 +162,7 @@ class WhatIf:
                 if lost:
                     degraded = lost[0] or degraded
                 elif rank is not None:
-                    changes.append(WordChange(changed, added, removed, rank, taken))
+                    changes.append(WordChange(changed, added, removed, rank, removed_filters))
 
         def longer(words: tuple[str, ...]) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
             return " ".join([query.rstrip(), *words]).lstrip(), words, ()
@@ -179,7 +179,7 @@ class WhatIf:
         return WordChanges(tuple(changes), tried, Reason.OK if changes else degraded)
 
 
-def _asked(pool: CandidatePool) -> tuple[object, ...]:
+def _describe_request(pool: CandidatePool) -> tuple[object, ...]:
     return pool.generation, *((one.status, one.facts.get("match")) for one in pool.states.values())
 
 

@@ -445,8 +445,8 @@ class AgentFiles(Files):
         digest, text = self._index.read_rows(read)
         workspace = self._target.workspace
         if workspace is None or "\0" in path:
-            what = NO_WORKSPACE if workspace is None else _NO_FILE_NAME
-            return SourceText(path, split_lines(text), "gone", f"{what}; indexed text")
+            reason = NO_WORKSPACE if workspace is None else _NO_FILE_NAME
+            return SourceText(path, split_lines(text), "gone", f"{reason}; indexed text")
         bases = [os.path.abspath(workspace)]
         source = read_source(bases, path, digest, text, any_bytes=True)
         if source.state != "changed":

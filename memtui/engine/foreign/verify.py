@@ -176,7 +176,7 @@ def load_recording(path: Path) -> Recording:
     return read_json(path, "recorded answers", _FORM, parse)
 
 
-def _given(value: T | None, otherwise: T) -> T:
+def _coalesce(value: T | None, otherwise: T) -> T:
     return otherwise if value is None else value
 
 
@@ -242,13 +242,13 @@ def verify(
     with closing(ForeignDatabase(target.database, arrange=arrange)) as database:
         facts, ids, vec_readable = database.read(read)
         base, mode = with_fields(facts.ranking, settings.search), facts.mode
-        project_keys = _given(settings.project_keys, base.project_keys)
+        project_keys = _coalesce(settings.project_keys, base.project_keys)
         is_hybrid = settings.search.get("hybrid_enabled")
         if settings.provider in {"none", ""}:
             mode = SearchMode.KEYWORD_ONLY
         elif is_hybrid is not None:
             mode = SearchMode.HYBRID if is_hybrid else SearchMode.VECTOR_ONLY
-        enabled = _given(settings.sources, facts.scope.sources)
+        enabled = _coalesce(settings.sources, facts.scope.sources)
         enabled = (NOTES,) if enabled == () else enabled
         legs = AgentLegs(database, facts, vectors, env)
         with closing(legs.query_vectors):
@@ -256,9 +256,9 @@ def verify(
                 options = record.opts or RecordedOptions()
                 ranking = replace(
                     base,
-                    k=_given(options.max_results, base.k),
-                    min_score=_given(options.min_score, base.min_score),
-                    project_keys=_given(options.active_project_keys, project_keys),
+                    k=_coalesce(options.max_results, base.k),
+                    min_score=_coalesce(options.min_score, base.min_score),
+                    project_keys=_coalesce(options.active_project_keys, project_keys),
                 )
                 sources = enabled
                 if options.sources:
@@ -347,12 +347,12 @@ def _recorded_pool(
         for leg in record.legs:
             hits = [(chunks[chunk_ids[hit.chunk]], hit) for hit in leg.hits]
             if leg.leg == _VECTOR:
-                vector += [(c.id, _given(hit.vector_score, hit.score)) for c, hit in hits]
+                vector += [(c.id, _coalesce(hit.vector_score, hit.score)) for c, hit in hits]
             elif leg.leg == _KEYWORD:
                 keyword.append([])
                 for c, hit in hits:
                     place, score = (c.id, c.path, c.source, c.start_line), hit.score
-                    text_score = _given(hit.text_score, score)
+                    text_score = _coalesce(hit.text_score, score)
                     keyword[-1].append(KeywordHit(*place, c.text, None, text_score, score))
     except KeyError:
         return None
@@ -427,13 +427,13 @@ def _parting(record: RecordedQuery, ranked: Ranked, pairs: Pairs) -> Iterator[tu
             yield str(Leg.VECTOR), f"{len(hits)} hits, the program had {len(recorded)}"
         for own, theirs in zip(hits, recorded, strict=False):
             if not abs(own.raw - theirs.score) <= END_TO_END:
-                said = f"hit {own.position + 1} ({theirs.chunk}): {own.raw!r}"
-                yield str(Leg.VECTOR), f"{said}, the program had {theirs.score!r}"
+                detail = f"hit {own.position + 1} ({theirs.chunk}): {own.raw!r}"
+                yield str(Leg.VECTOR), f"{detail}, the program had {theirs.score!r}"
     for position, result in enumerate(record.results):
         if position in pairs:
-            for stage, apart, said in _differences(ranked.hits[pairs[position]], result):
+            for stage, apart, detail in _differences(ranked.hits[pairs[position]], result):
                 if not apart <= END_TO_END:
-                    yield stage, f"{_shown(result)}: {said}"
+                    yield stage, f"{_shown(result)}: {detail}"
     shown = {hit.chunk.id for hit in ranked.hits}
     for position, result in enumerate(record.results):
         if position in pairs:
@@ -457,8 +457,8 @@ def _parting(record: RecordedQuery, ranked: Ranked, pairs: Pairs) -> Iterator[tu
     for number, (hit, result) in enumerate(both, start=1):
         if _place(hit.chunk) != _place(result):
             mmr = ranked.ranking.mmr.enabled and Stage.MMR in ranked.ranking.stages
-            said = f"{hit.chunk.path}:{hit.chunk.start_line}, the program has {_shown(result)}"
-            yield str(Stage.MMR if mmr else Stage.FUSION), f"rank {number}: {said}"
+            detail = f"{hit.chunk.path}:{hit.chunk.start_line}, the program has {_shown(result)}"
+            yield str(Stage.MMR if mmr else Stage.FUSION), f"rank {number}: {detail}"
     for hit, result in both:
         if result.snippet is not None and snippet_text(hit.chunk) != result.snippet:
             yield "snippet", f"{_shown(result)}: the text is another"
