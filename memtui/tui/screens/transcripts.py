@@ -105,8 +105,8 @@ class TranscriptsScreen(Dialog[str], keys="transcripts"):
         """The place of the chosen row."""
         return self.sources.get(self.rows.chosen_id or "")
 
-    def _show_rows(self, told: Content) -> None:
-        self._message, selected = told, self.selected
+    def _show_rows(self, notice: Content) -> None:
+        self._message, selected = notice, self.selected
         rows = [source_row(source, name in selected) for name, source in self.sources.items()]
         self.rows.set_rows(rows, self.rows.chosen_id)
         self._draw()
