@@ -43,7 +43,7 @@ QUERY = "OAuth refresh token clock skew"
 SHOWN = "memory/2026-11-12.md"
 
 
-def given(state: State, *queries: str) -> GivenVectors:
+def given_vectors(state: State, *queries: str) -> GivenVectors:
     """The vector of a chunk for these queries; without any, for whatever is asked."""
     with closing(open_foreign(state.database)) as opened:
         batch = next(read_vectors(opened))
@@ -54,9 +54,9 @@ def given(state: State, *queries: str) -> GivenVectors:
 
 def ask(engine: Engine, place: str, query: str = QUERY) -> Inquiry:
     ranked = engine.search.ask(query)
-    found = engine.explain.inquire_at(ranked, parse_place(place))
-    check(ranked, found)
-    return found
+    inquiry = engine.explain.inquire_at(ranked, parse_place(place))
+    check(ranked, inquiry)
+    return inquiry
 
 
 def test_a_word_of_an_and_that_a_note_lacks(state: State) -> None:
@@ -64,11 +64,11 @@ def test_a_word_of_an_and_that_a_note_lacks(state: State) -> None:
         shown = ask(engine, SHOWN)
         assert shown.rank == 1
         assert step(shown, Station.KEYWORD_LEG).words == tuple(QUERY.split())
-        found = ask(engine, "2026-11-09.md")
-    assert lost(found) == (Station.KEYWORD_LEG, Reason.TERM_MISSING)
+        inquiry = ask(engine, "2026-11-09.md")
+    assert lost(inquiry) == (Station.KEYWORD_LEG, Reason.TERM_MISSING)
     # Of its chunks the one that a search for any of the words ranks best, where a release has one.
     by_release = {("OAuth",), ("refresh", "token", "clock", "skew")}
-    assert found.steps[-1].words in by_release
+    assert inquiry.steps[-1].words in by_release
 
 
 def test_a_word_that_the_tokenizer_drops_is_named(sidecar: State) -> None:
@@ -80,20 +80,20 @@ def test_a_word_that_the_tokenizer_drops_is_named(sidecar: State) -> None:
         f"INSERT INTO chunks_fts({COLUMNS}) SELECT {COLUMNS} FROM chunks",
     )
     with SmallAgent(sidecar).open() as engine:
-        found = ask(engine, SHOWN, "UI")
-    assert lost(found) == (Station.KEYWORD_LEG, Reason.TOKENIZER_DROPS)
-    assert (found.steps[-1].words, found.steps[-1].other) == (("UI",), "trigram")
+        inquiry = ask(engine, SHOWN, "UI")
+    assert lost(inquiry) == (Station.KEYWORD_LEG, Reason.TOKENIZER_DROPS)
+    assert (inquiry.steps[-1].words, inquiry.steps[-1].other) == (("UI",), "trigram")
 
 
 def test_what_one_leg_misses_the_other_gives(state: State) -> None:
-    with SmallAgent(state, given(state)).open() as engine:
+    with SmallAgent(state, given_vectors(state)).open() as engine:
         ranked = engine.search.ask("zebra crossing in the fog")
-        found = engine.explain.inquire(ranked, ranked.hits[0].chunk.id)
-    assert found.shown
-    keyword, vector = step(found, Station.KEYWORD_LEG), step(found, Station.VECTOR_LEG)
+        inquiry = engine.explain.inquire(ranked, ranked.hits[0].chunk.id)
+    assert inquiry.shown
+    keyword, vector = step(inquiry, Station.KEYWORD_LEG), step(inquiry, Station.VECTOR_LEG)
     assert (keyword.outcome, keyword.reason) == (Outcome.MISSED, Reason.TERM_MISSING)
     assert vector.outcome is Outcome.PASSED
-    pool = step(found, Station.VECTOR_POOL)
+    pool = step(inquiry, Station.VECTOR_POOL)
     assert pool.rank == ranked.pool.hits[Leg.VECTOR].index(
         next(h for h in ranked.pool.hits[Leg.VECTOR] if h.chunk_id == ranked.hits[0].chunk.id)
     ) + 1  # fmt: skip
@@ -106,11 +106,11 @@ def test_the_rank_for_one_keyword_is_not_taken_for_that_of_the_leg(tmp_path: Pat
     recorded.build(AGENT_BLOB, state.database)
     with SmallAgent(state).open() as engine:
         ranked = engine.search.ask('error: "E1107" (staging) AND NOT nginx*')
-        found = engine.explain.inquire_at(ranked, Place("memory/2026-07-29.md", 75))
-    pool = step(found, Station.KEYWORD_POOL)
+        inquiry = engine.explain.inquire_at(ranked, Place("memory/2026-07-29.md", 75))
+    pool = step(inquiry, Station.KEYWORD_POOL)
     assert (pool.outcome, pool.reason) == (Outcome.LOST, Reason.OUTSIDE_CANDIDATES)
     assert (pool.rank, pool.of) == (None, None)
-    by_keyword = found.leg_places[Leg.KEYWORD].rank
+    by_keyword = inquiry.leg_places[Leg.KEYWORD].rank
     assert by_keyword is not None
     assert pool.numbers == {"limit": ranked.pool.limit, "bm25_rank": by_keyword.position + 1}
     assert by_keyword.position < ranked.pool.limit
@@ -118,9 +118,9 @@ def test_the_rank_for_one_keyword_is_not_taken_for_that_of_the_leg(tmp_path: Pat
 
 def test_the_oldest_release_asks_for_each_keyword_and_not_for_the_query(sidecar: State) -> None:
     sidecar.configure({"provider": "none"})
-    with SmallAgent(sidecar, given(sidecar)).open(profile="openclaw-2026.2") as engine:
-        found = ask(engine, SHOWN, "what about zzyzx")
-    assert lost(found) == (Station.KEYWORD_LEG, Reason.NOT_MATCHED)
+    with SmallAgent(sidecar, given_vectors(sidecar)).open(profile="openclaw-2026.2") as engine:
+        inquiry = ask(engine, SHOWN, "what about zzyzx")
+    assert lost(inquiry) == (Station.KEYWORD_LEG, Reason.NOT_MATCHED)
 
 
 @pytest.mark.parametrize(
@@ -135,15 +135,15 @@ def test_a_vector_that_cannot_be_compared(
         f"UPDATE chunks SET {change.format(zeros=zeros)} WHERE path = '{SHOWN}'",
         f"DELETE FROM chunks_vec WHERE id IN (SELECT id FROM chunks WHERE path = '{SHOWN}')",
     )
-    with SmallAgent(sidecar, given(sidecar)).open() as engine:
-        found = ask(engine, SHOWN, "nothing of this is in a note")
-    assert lost(found) == (Station.VECTOR_LEG, reason)
-    assert found.steps[-1].other == other
+    with SmallAgent(sidecar, given_vectors(sidecar)).open() as engine:
+        inquiry = ask(engine, SHOWN, "nothing of this is in a note")
+    assert lost(inquiry) == (Station.VECTOR_LEG, reason)
+    assert inquiry.steps[-1].other == other
 
 
 def test_a_vector_table_without_its_row_ids_is_done_without(sidecar: State) -> None:
     edit(sidecar.database, "DROP TABLE chunks_vec_rowids")
-    with SmallAgent(sidecar, given(sidecar)).open() as engine:
+    with SmallAgent(sidecar, given_vectors(sidecar)).open() as engine:
         leg = engine.search.ask(QUERY).pool.states[Leg.VECTOR]
         assert (leg.status, leg.facts["backend"]) == (LegStatus.OK, "scan")
         assert engine.index.status().vectors == 0
@@ -177,10 +177,10 @@ def test_a_file_that_changed_is_stale(state: State) -> None:
     path.write_text(path.read_text() + "\nA last line that no index has.\n")
     last = path.read_text().count("\n")
     with SmallAgent(state).open() as engine:
-        found = ask(engine, SHOWN)
-        assert found.shown
-        assert step(found, Station.INDEXED).outcome is Outcome.MISSED
-        assert step(found, Station.INDEXED).reason is Reason.STALE
+        inquiry = ask(engine, SHOWN)
+        assert inquiry.shown
+        assert step(inquiry, Station.INDEXED).outcome is Outcome.MISSED
+        assert step(inquiry, Station.INDEXED).reason is Reason.STALE
         assert lost(ask(engine, f"{SHOWN}#L{last}"))[0] is not Station.INDEXED
         assert ask(engine, f"{SHOWN}#L30").shown
 
@@ -204,9 +204,9 @@ def test_a_transcript_is_judged_by_what_the_program_keeps_of_it(
         folder.mkdir(parents=True)
         (folder / "talk.jsonl").write_text("x" * size)
     with SmallAgent(sidecar).open() as engine:
-        found = ask(engine, path)
-    assert found.shown
-    discovered, indexed = step(found, Station.DISCOVERED), step(found, Station.INDEXED)
+        inquiry = ask(engine, path)
+    assert inquiry.shown
+    discovered, indexed = step(inquiry, Station.DISCOVERED), step(inquiry, Station.INDEXED)
     assert discovered.outcome is (Outcome.SKIPPED if size is None else Outcome.PASSED)
     assert indexed.reason is (Reason.STALE if size == 0 else Reason.OK)
 
@@ -214,9 +214,9 @@ def test_a_transcript_is_judged_by_what_the_program_keeps_of_it(
 def test_without_a_workspace_no_file_is_judged(sidecar: State) -> None:
     target = replace(sidecar.target(), workspace=None)
     with Engine.open_agent(target, env={}, examine=False) as engine:
-        found = ask(engine, SHOWN)
-        assert found.shown
-        discovered = step(found, Station.DISCOVERED)
+        inquiry = ask(engine, SHOWN)
+        assert inquiry.shown
+        discovered = step(inquiry, Station.DISCOVERED)
         assert (discovered.outcome, discovered.other) == (
             Outcome.SKIPPED,
             "the workspace is not known",
@@ -229,9 +229,9 @@ def test_a_row_whose_chunk_is_gone_is_a_hit_all_the_same(sidecar: State) -> None
     with SmallAgent(sidecar).open() as engine:
         ranked = engine.search.ask(QUERY)
         hit = next(hit for hit in ranked.hits if hit.chunk.path == SHOWN)
-        found = engine.explain.inquire(ranked, hit.chunk.id)
-        check(ranked, found)
-        assert step(found, Station.INDEXED).reason is Reason.VANISHED
+        inquiry = engine.explain.inquire(ranked, hit.chunk.id)
+        check(ranked, inquiry)
+        assert step(inquiry, Station.INDEXED).reason is Reason.VANISHED
         assert engine.explain.passages(ranked, hit.chunk.id).text == hit.chunk.text
 
 
@@ -239,13 +239,13 @@ def test_a_row_whose_chunk_is_gone_is_a_hit_all_the_same(sidecar: State) -> None
 def test_no_words_are_tried_where_their_vector_is_not_to_be_had(
     sidecar: State, queries: tuple[str, ...]
 ) -> None:
-    with SmallAgent(sidecar, given(sidecar, *queries)).open() as engine:
+    with SmallAgent(sidecar, given_vectors(sidecar, *queries)).open() as engine:
         ranked = engine.search.ask("zebra fog")
         assert ranked.pool.states[Leg.VECTOR].status is LegStatus.OK
         chunk = engine.search.ask(QUERY, ranking=replace(engine.ranking, k=50)).pool.chunks
         outside = next(c for c in chunk.values() if c.id not in {h.chunk.id for h in ranked.hits})
-        found = engine.what_if.word_changes(ranked, engine.ranking, outside, None)
-    assert (found.changes, found.tried, found.reason) == ((), 0, Reason.NOT_REPRODUCIBLE)
+        outcome = engine.what_if.word_changes(ranked, engine.ranking, outside, None)
+    assert (outcome.changes, outcome.tried, outcome.reason) == ((), 0, Reason.NOT_REPRODUCIBLE)
 
 
 def test_no_service_elsewhere_is_asked_for_words(sidecar: State) -> None:
@@ -254,21 +254,21 @@ def test_no_service_elsewhere_is_asked_for_words(sidecar: State) -> None:
     search = {"provider": identity.provider, "model": identity.model}
     remote = {"remote": {"apiKey": "sk-nobody", "baseUrl": "https://embeddings.example"}}
     sidecar.configure(search | remote)
-    with SmallAgent(sidecar, given(sidecar, QUERY)).open() as engine:
+    with SmallAgent(sidecar, given_vectors(sidecar, QUERY)).open() as engine:
         ranked = engine.search.ask(QUERY)
         chunk = ranked.hits[0].chunk
         assert ranked.pool.states[Leg.VECTOR].status is LegStatus.OK
-        found = engine.what_if.word_changes(
+        outcome = engine.what_if.word_changes(
             ranked, engine.ranking, replace(chunk, id="another"), None
         )
-    assert (found.changes, found.tried, found.reason) == ((), 0, Reason.PENDING)
+    assert (outcome.changes, outcome.tried, outcome.reason) == ((), 0, Reason.PENDING)
 
 
 def search(state: State, query: str, vector: Sequence[float] | None = None) -> Ranked:
-    given = one_vector(state.folder.parent / "vector.json", state)
+    vectors = one_vector(state.folder.parent / "vector.json", state)
     if vector is not None:
-        given = GivenVectors(Path("given.json"), {}, np.array(vector, dtype=np.float64))
-    with SmallAgent(state, given).open() as engine:
+        vectors = GivenVectors(Path("given.json"), {}, np.array(vector, dtype=np.float64))
+    with SmallAgent(state, vectors).open() as engine:
         return engine.search.ask(query, ranking=replace(engine.ranking, k=200, min_score=-9.0))
 
 
@@ -318,9 +318,9 @@ def test_more_neighbours_than_sqlite_vec_gives(tmp_path: Path, release: str) -> 
         f" INSERT INTO {vec}(id, embedding) SELECT 'gone-' || i, x'{nearest}' FROM n",
     )
     ranked = search(state, QUERY)
-    found = state_of(ranked, Leg.VECTOR)
-    assert (found.status, found.reason) == (LegStatus.FAILED, Reason.INDEX_FAILED)
-    assert found.detail.startswith("k value in knn query too large")
+    leg_state = state_of(ranked, Leg.VECTOR)
+    assert (leg_state.status, leg_state.reason) == (LegStatus.FAILED, Reason.INDEX_FAILED)
+    assert leg_state.detail.startswith("k value in knn query too large")
     assert state_of(ranked, Leg.KEYWORD).status is LegStatus.OK
     assert ranked.pool.search_mode is SearchMode.HYBRID
     assert not ranked.pool.hits[Leg.VECTOR]
@@ -348,8 +348,8 @@ def test_a_stored_vector_of_zeros_has_no_distance(state: State) -> None:
 @pytest.mark.parametrize("number", [1e300, 1e39, 1e-60])
 def test_a_query_vector_that_single_precision_cannot_hold(sidecar: State, number: float) -> None:
     ranked = search(sidecar, QUERY, [number] * DIMS)
-    found = state_of(ranked, Leg.VECTOR)
-    assert (found.status, found.reason) == (LegStatus.SKIPPED, Reason.ZERO_QUERY_VECTOR)
+    leg_state = state_of(ranked, Leg.VECTOR)
+    assert (leg_state.status, leg_state.reason) == (LegStatus.SKIPPED, Reason.ZERO_QUERY_VECTOR)
     assert ranked.pool.hits[Leg.KEYWORD]
 
 
@@ -358,9 +358,9 @@ def test_a_query_vector_that_only_the_table_speaks_against(state: State) -> None
         meta = opened.layout.meta
     removed = "value = json_remove(value, '$.vectorDims') WHERE key = 'memory_index_meta_v1'"
     edit(state.database, f"UPDATE {meta} SET {removed}")
-    found = state_of(search(state, QUERY, [1.0, 2.0, 3.0]), Leg.VECTOR)
-    assert (found.status, found.reason) == (LegStatus.FAILED, Reason.DIMENSIONS_DIFFER)
-    assert "3 numbers from given.json, the vector table has 256" in found.detail
+    leg_state = state_of(search(state, QUERY, [1.0, 2.0, 3.0]), Leg.VECTOR)
+    assert (leg_state.status, leg_state.reason) == (LegStatus.FAILED, Reason.DIMENSIONS_DIFFER)
+    assert "3 numbers from given.json, the vector table has 256" in leg_state.detail
 
 
 @pytest.mark.parametrize(("values", "text", "line"), load("explain")["columns of another type"])

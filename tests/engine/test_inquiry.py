@@ -63,9 +63,9 @@ def engine(root: Path, tmp_path: Path, provider: HashedProvider) -> Iterator[Eng
 
 def ask(engine: Engine, place: str, query: str = QUERY, ranking: Ranking | None = None) -> Inquiry:
     ranked = engine.search.ask(query, ranking=ranking)
-    found = engine.explain.inquire_at(ranked, parse_place(place))
-    check(ranked, found)
-    return found
+    inquiry = engine.explain.inquire_at(ranked, parse_place(place))
+    check(ranked, inquiry)
+    return inquiry
 
 
 def small(engine: Engine, **changes: object) -> Ranking:
@@ -74,9 +74,9 @@ def small(engine: Engine, **changes: object) -> Ranking:
     return replace(few, **changes)
 
 
-@pytest.mark.parametrize(("path", "reason", "said"), cases("explain", "paths that are no notes"))
+@pytest.mark.parametrize(("path", "reason", "detail"), cases("explain", "paths that are no notes"))
 def test_a_path_that_is_not_of_the_memory_says_why(
-    engine: Engine, root: Path, path: str, reason: str, said: str, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, root: Path, path: str, reason: str, detail: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (root / "memory/link.md").symlink_to("mai.md")
     (root / "memory/linked").symlink_to("people")
@@ -91,20 +91,20 @@ def test_a_path_that_is_not_of_the_memory_says_why(
     allowed = os.access
     # Whoever runs as root may read everything.
     monkeypatch.setattr(os, "access", lambda p, m: "locked" not in str(p) and allowed(p, m))
-    found = ask(engine, path)
-    assert lost(found) == (Station.DISCOVERED, reason)
-    assert said in found.steps[-1].other
-    assert found.chunk is None
+    inquiry = ask(engine, path)
+    assert lost(inquiry) == (Station.DISCOVERED, reason)
+    assert detail in inquiry.steps[-1].other
+    assert inquiry.chunk is None
     if reason == Reason.TOO_LARGE:
-        assert dict(found.steps[0].numbers) == {"bytes": 3000, "limit_bytes": 2000}
+        assert dict(inquiry.steps[0].numbers) == {"bytes": 3000, "limit_bytes": 2000}
 
 
 def test_a_note_that_is_new_is_not_indexed_yet(engine: Engine, root: Path) -> None:
     (root / "memory/2026-11-20.md").write_text("A new Omada router.\n")
     for name in ("memory/2026-11-20.md", "2026-11-20.md", str(root / "memory/2026-11-20.md")):
-        found = ask(engine, name)
-        assert lost(found) == (Station.INDEXED, Reason.NOT_YET_INDEXED)
-        assert failure_words(found.steps[-1]) == "not indexed yet", "the title names the file"
+        inquiry = ask(engine, name)
+        assert lost(inquiry) == (Station.INDEXED, Reason.NOT_YET_INDEXED)
+        assert failure_words(inquiry.steps[-1]) == "not indexed yet", "the title names the file"
 
 
 def test_a_changed_note_is_stale_and_still_shown(engine: Engine, root: Path) -> None:
@@ -123,11 +123,11 @@ def test_a_changed_note_is_stale_and_still_shown(engine: Engine, root: Path) -> 
 
 def test_a_note_that_is_gone_is_still_what_the_index_held(engine: Engine, root: Path) -> None:
     (root / "memory/2026-11-18.md").unlink()
-    found = ask(engine, "2026-11-18.md")
-    assert found.shown
-    discovered = step(found, Station.DISCOVERED)
+    inquiry = ask(engine, "2026-11-18.md")
+    assert inquiry.shown
+    discovered = step(inquiry, Station.DISCOVERED)
     assert (discovered.outcome, discovered.reason) == (Outcome.MISSED, Reason.VANISHED)
-    assert step(found, Station.INDEXED).outcome is Outcome.PASSED
+    assert step(inquiry, Station.INDEXED).outcome is Outcome.PASSED
 
 
 @pytest.mark.parametrize(
@@ -139,9 +139,9 @@ def test_a_note_that_is_gone_is_still_what_the_index_held(engine: Engine, root: 
     ],
 )
 def test_a_line_without_a_chunk_says_so(engine: Engine, place: str, reason: Reason) -> None:
-    found = ask(engine, place)
-    assert lost(found) == (Station.INDEXED, reason)
-    assert found.steps[-1].numbers["chunks"] == (reason is Reason.NO_CHUNK_AT_LINE)
+    inquiry = ask(engine, place)
+    assert lost(inquiry) == (Station.INDEXED, reason)
+    assert inquiry.steps[-1].numbers["chunks"] == (reason is Reason.NO_CHUNK_AT_LINE)
 
 
 def test_before_the_first_index_everything_waits_for_it(
@@ -151,8 +151,8 @@ def test_before_the_first_index_everything_waits_for_it(
         engine.index.sync(wait=True)
         ranked = engine.search.ask(QUERY)
     with Engine.open(root, SETTINGS, data_dir=tmp_path / "two", now=lambda: NOW) as empty:
-        found = empty.explain.inquire_at(ranked, Place("MEMORY.md"))
-        assert lost(found) == (Station.INDEXED, Reason.NO_INDEX)
+        inquiry = empty.explain.inquire_at(ranked, Place("MEMORY.md"))
+        assert lost(inquiry) == (Station.INDEXED, Reason.NO_INDEX)
         assert empty.browse.paths() == ()
 
 
@@ -163,9 +163,9 @@ def test_a_chunk_that_vanished_since_the_search_has_one_clear_answer(
     first = ranked.hits[0].chunk
     (root / first.path).write_text("Something else.\n")
     engine.index.sync(wait=True)
-    found = engine.explain.inquire(ranked, first.id)
-    assert (found.rank, found.first_failure) == (1, None)
-    assert step(found, Station.INDEXED).reason is Reason.VANISHED
+    inquiry = engine.explain.inquire(ranked, first.id)
+    assert (inquiry.rank, inquiry.first_failure) == (1, None)
+    assert step(inquiry, Station.INDEXED).reason is Reason.VANISHED
     assert engine.explain.passages(ranked, first.id).text == first.text
     other = engine.search.ask("lotus tea")
     assert first.id not in other.pool.chunks or other.pool.chunks[first.id] == first
@@ -177,22 +177,22 @@ def test_a_note_indexed_since_the_search_was_no_candidate_of_it(engine: Engine, 
     ranked = engine.search.ask(QUERY)
     (root / "memory/new.md").write_text("The Omada router has a VLAN.\n")
     engine.index.sync(wait=True)
-    found = engine.explain.inquire_at(ranked, Place("memory/new.md"))
-    assert step(found, Station.VECTOR_LEG).outcome is Outcome.PASSED
-    assert lost(found) == (Station.VECTOR_POOL, Reason.NOT_YET_INDEXED)
-    assert {one.rank for one in found.steps} == {None}
+    inquiry = engine.explain.inquire_at(ranked, Place("memory/new.md"))
+    assert step(inquiry, Station.VECTOR_LEG).outcome is Outcome.PASSED
+    assert lost(inquiry) == (Station.VECTOR_POOL, Reason.NOT_YET_INDEXED)
+    assert {one.rank for one in inquiry.steps} == {None}
     assert engine.explain.inquire_at(engine.search.ask(QUERY), Place("memory/new.md")).shown
 
 
 @pytest.mark.parametrize("written", load("reading")["spellings of a path"])
 def test_a_path_is_found_however_it_is_written(engine: Engine, root: Path, written: str) -> None:
     place = Place(written.format(root=root))
-    found = engine.explain.inquire_at(engine.search.ask("lotus tea"), place)
-    assert found.chunk is not None
-    assert found.chunk.path == "memory/people/mai.md"
-    assert found.rank == 1
+    inquiry = engine.explain.inquire_at(engine.search.ask("lotus tea"), place)
+    assert inquiry.chunk is not None
+    assert inquiry.chunk.path == "memory/people/mai.md"
+    assert inquiry.rank == 1
     by_text = engine.explain.inquire_at(engine.search.ask("lotus tea"), parse_place(str(place)))
-    assert by_text.chunk == found.chunk
+    assert by_text.chunk == inquiry.chunk
 
 
 @pytest.mark.parametrize(
@@ -207,9 +207,9 @@ def test_names_are_found_by_their_end(engine: Engine, root: Path, name: str, wri
 def test_a_name_that_several_files_have_names_them(engine: Engine, root: Path) -> None:
     (root / "memory/people/one.md").write_text("Another.\n")
     engine.index.sync(wait=True)
-    found = ask(engine, "one.md")
-    assert lost(found) == (Station.DISCOVERED, Reason.NO_FILE)
-    assert found.steps[-1].other == "it could be memory/copies/one.md, memory/people/one.md"
+    inquiry = ask(engine, "one.md")
+    assert lost(inquiry) == (Station.DISCOVERED, Reason.NO_FILE)
+    assert inquiry.steps[-1].other == "it could be memory/copies/one.md, memory/people/one.md"
 
 
 KEYWORD_ONLY = SearchMode.KEYWORD_ONLY
@@ -229,15 +229,15 @@ def test_why_a_leg_does_not_give_a_note(
     reason: str,
     words: list[str],
 ) -> None:
-    found = ask(engine, place, query, replace(engine.ranking, **changes))
-    assert not found.shown
-    here = step(found, Station(at))
+    inquiry = ask(engine, place, query, replace(engine.ranking, **changes))
+    assert not inquiry.shown
+    here = step(inquiry, Station(at))
     assert (here.reason, list(here.words)) == (reason, words)
     if here.at is Station.VECTOR_POOL:
         assert here.rank is not None
         assert (here.rank > 2, here.numbers["limit"]) == (True, 2)
     # What comes last is what lost it.
-    is_last = here is found.steps[-1]
+    is_last = here is inquiry.steps[-1]
     assert here.outcome is (Outcome.LOST if is_last else Outcome.MISSED)
 
 
@@ -247,11 +247,11 @@ def test_a_leg_that_takes_no_part_decides_nothing(engine: Engine) -> None:
     )
     vector = step(shown, Station.VECTOR_LEG)
     assert (vector.outcome, vector.reason) == (Outcome.SKIPPED, Reason.DISABLED)
-    seen = ask(engine, "memory/empty-sight.md", "model note")
-    vector = step(seen, Station.VECTOR_LEG)
+    inquiry = ask(engine, "memory/empty-sight.md", "model note")
+    vector = step(inquiry, Station.VECTOR_LEG)
     assert (vector.outcome, vector.reason) == (Outcome.MISSED, Reason.ZERO_VECTOR)
-    assert seen.shown
-    assert Station.VECTOR_POOL not in {one.at for one in seen.steps}
+    assert inquiry.shown
+    assert Station.VECTOR_POOL not in {one.at for one in inquiry.steps}
 
 
 @pytest.mark.parametrize(
@@ -276,18 +276,18 @@ def test_a_vector_that_cannot_be_compared(
         values = chunk_id(*named_by), number  # type: ignore[arg-type]
         connection.execute("UPDATE chunks SET chunk_id = ? WHERE id = ?", values)
     connection.close()
-    found = ask(engine, "mai.md")
-    assert lost(found) == (Station.VECTOR_LEG, reason)
-    assert found.steps[-1].other == other
+    inquiry = ask(engine, "mai.md")
+    assert lost(inquiry) == (Station.VECTOR_LEG, reason)
+    assert inquiry.steps[-1].other == other
 
 
 def test_a_provider_that_fails_may_be_what_lost_it(
     engine: Engine, provider: HashedProvider
 ) -> None:
     provider.fail_next = 3
-    found = ask(engine, "mai.md", "unheard of vlan")
-    assert lost(found) == (Station.VECTOR_LEG, Reason.PROVIDER_FAILED)
-    assert "told to fail" in found.steps[-1].other
+    inquiry = ask(engine, "mai.md", "unheard of vlan")
+    assert lost(inquiry) == (Station.VECTOR_LEG, Reason.PROVIDER_FAILED)
+    assert "told to fail" in inquiry.steps[-1].other
     ranked = engine.search.ask("lotus tea")
     assert engine.explain.passages(ranked, ranked.hits[0].chunk.id).reason is Reason.PROVIDER_FAILED
 
@@ -299,12 +299,12 @@ def test_pushed_down_by_mmr_names_the_chunk_it_repeats(engine: Engine) -> None:
         "memory/copies/one.md",
         "memory/copies/two.md",
     ]
-    found = ask(engine, "memory/copies/two.md", "omada attic", replace(ranking, k=2))
-    assert lost(found) == (Stage.MMR, Reason.PUSHED_DOWN)
-    assert found.first_failure is not None
-    assert found.first_failure.other == "memory/copies/one.md#L1-L2"
-    assert found.first_failure.numbers["similarity"] == 1.0
-    assert found.first_failure.numbers["lambda"] == 0.1
+    inquiry = ask(engine, "memory/copies/two.md", "omada attic", replace(ranking, k=2))
+    assert lost(inquiry) == (Stage.MMR, Reason.PUSHED_DOWN)
+    assert inquiry.first_failure is not None
+    assert inquiry.first_failure.other == "memory/copies/one.md#L1-L2"
+    assert inquiry.first_failure.numbers["similarity"] == 1.0
+    assert inquiry.first_failure.numbers["lambda"] == 0.1
 
 
 def test_of_a_file_the_chunk_that_comes_nearest_is_meant(engine: Engine, root: Path) -> None:
@@ -318,8 +318,8 @@ def test_of_a_file_the_chunk_that_comes_nearest_is_meant(engine: Engine, root: P
     best = next(hit for hit in ranked.hits if hit.chunk.path == "memory/long.md")
     ranked = engine.search.ask(QUERY, ranking=replace(engine.ranking, k=best.rank))
     assert any(drop.chunk.path == best.chunk.path for drop in ranked.drops)
-    found = engine.explain.inquire_at(ranked, Place("long.md"))
-    assert (found.chunk, found.rank) == (best.chunk, best.rank)
+    inquiry = engine.explain.inquire_at(ranked, Place("long.md"))
+    assert (inquiry.chunk, inquiry.rank) == (best.chunk, best.rank)
     outside = engine.search.ask(QUERY, ranking=small(engine))
     far = engine.explain.inquire_at(outside, Place("long.md"))
     assert far.chunk is not None
@@ -330,8 +330,8 @@ def test_of_a_file_the_chunk_that_comes_nearest_is_meant(engine: Engine, root: P
     first, second, *_ = engine.browse.chunks_of("memory/long.md")
     assert first.end_line >= second.start_line
     for chunk in (first, second):
-        found = engine.explain.inquire_at(ranked, Place(chunk.path, chunk.start_line))
-        assert found.chunk == chunk
+        inquiry = engine.explain.inquire_at(ranked, Place(chunk.path, chunk.start_line))
+        assert inquiry.chunk == chunk
 
 
 def test_of_a_file_no_chunk_that_the_query_shuts_out_is_meant(engine: Engine, root: Path) -> None:
@@ -345,7 +345,7 @@ def test_of_a_file_no_chunk_that_the_query_shuts_out_is_meant(engine: Engine, ro
     engine.index.sync(wait=True)
     assert len(engine.browse.chunks_of("memory/long.md")) > 1
     ranked = engine.search.ask('lantern "deep quince"', ranking=small(engine))
-    found = engine.explain.inquire_at(ranked, Place("memory/long.md"))
-    assert found.chunk is not None
-    assert "deep quince" in found.chunk.text
-    assert lost(found)[1] is Reason.OUTSIDE_CANDIDATES
+    inquiry = engine.explain.inquire_at(ranked, Place("memory/long.md"))
+    assert inquiry.chunk is not None
+    assert "deep quince" in inquiry.chunk.text
+    assert lost(inquiry)[1] is Reason.OUTSIDE_CANDIDATES
