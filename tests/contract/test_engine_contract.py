@@ -46,8 +46,8 @@ class Memory:
     folder: Path
 
     def ask(self, **ranking: object) -> Ranked:
-        asked = replace(self.engine.ranking, **ranking)
-        return self.engine.search.ask(self.query, ranking=asked)
+        changed = replace(self.engine.ranking, **ranking)
+        return self.engine.search.ask(self.query, ranking=changed)
 
     def chunks(self) -> list[Chunk]:
         browse = self.engine.browse
@@ -103,8 +103,8 @@ def test_equal_scores_are_in_the_order_of_places(tmp_path: Path, kind: str) -> N
                 engine.index.sync(wait=True)
             ranked = engine.search.ask("router config", ranking=Ranking(k=3))
             for leg in Leg:
-                found = [ranked.pool.chunks[hit.chunk_id].path for hit in ranked.pool.hits[leg]]
-                assert found == paths[:50]
+                hit_paths = [ranked.pool.chunks[hit.chunk_id].path for hit in ranked.pool.hits[leg]]
+                assert hit_paths == paths[:50]
             for ranking in (ranked.ranking, replace(PROFILES["memini"], dedup=False, k=3)):
                 again = engine.search.rerank(ranked.pool, ranking)
                 assert [hit.chunk.path for hit in again.hits] == paths[:3]
@@ -138,8 +138,8 @@ def test_filters_narrow_a_search_and_list_alone(memory: Memory, typed: str) -> N
     days = [hit.chunk.day for hit in listed if hit.chunk.day is not None]
     assert days == sorted(days, reverse=True)
     everything = {hit.chunk.id for hit in search.ask(memory.query, ranking=ranking).hits}
-    found = {hit.chunk.id for hit in search.ask(f"{memory.query} {typed}", ranking=ranking).hits}
-    assert found == everything & passing
+    hit_ids = {hit.chunk.id for hit in search.ask(f"{memory.query} {typed}", ranking=ranking).hits}
+    assert hit_ids == everything & passing
 
 
 def test_what_a_conversation_asked_is_asked_word_for_word(memory: Memory) -> None:
@@ -167,13 +167,13 @@ def test_paths_files_and_chunks_are_of_one_index(memory: Memory) -> None:
     browse = memory.engine.browse
     paths = list(browse.paths())
     assert paths == sorted(paths)
-    held = {file.path: file.chunks for file in browse.files() if file.chunks}
-    assert set(held) == set(paths)
+    chunk_counts = {file.path: file.chunks for file in browse.files() if file.chunks}
+    assert set(chunk_counts) == set(paths)
     chunks = memory.chunks()
-    assert len({chunk.id for chunk in chunks}) == len(chunks) == sum(held.values())
+    assert len({chunk.id for chunk in chunks}) == len(chunks) == sum(chunk_counts.values())
     for path in paths:
         own = browse.chunks_of(path)
-        assert len(own) == held[path]
+        assert len(own) == chunk_counts[path]
         source = memory.engine.index.files.source(path)
         assert (source.path, source.state) == (path, "current")
         assert source.lines
@@ -195,12 +195,12 @@ def test_days_count_the_files_of_each(memory: Memory) -> None:
 def test_everything_shown_is_explained_as_shown(memory: Memory) -> None:
     ranked = memory.ask()
     for hit in ranked.hits:
-        found = memory.engine.explain.inquire(ranked, hit.chunk.id)
-        assert (found.rank, found.shown) == (hit.rank, True)
-        assert found.place.path == hit.chunk.path
-        assert all(step.outcome is not Outcome.LOST for step in found.steps)
+        inquiry = memory.engine.explain.inquire(ranked, hit.chunk.id)
+        assert (inquiry.rank, inquiry.shown) == (hit.rank, True)
+        assert inquiry.place.path == hit.chunk.path
+        assert all(step.outcome is not Outcome.LOST for step in inquiry.steps)
         for leg in Leg:
-            place = found.leg_places[leg]
+            place = inquiry.leg_places[leg]
             position = next(
                 (one.position for one in ranked.pool.hits[leg] if one.chunk_id == hit.chunk.id),
                 None,
@@ -215,9 +215,9 @@ def test_everything_shown_is_explained_as_shown(memory: Memory) -> None:
 
 def test_what_is_missed_has_one_reason_and_every_spelling_finds_it(memory: Memory) -> None:
     ranked, chunk = memory.missed()
-    found = memory.engine.explain.inquire(ranked, chunk.id)
-    assert not found.shown
-    assert [step.at for step in found.steps if step.outcome is Outcome.LOST]
+    inquiry = memory.engine.explain.inquire(ranked, chunk.id)
+    assert not inquiry.shown
+    assert [step.at for step in inquiry.steps if step.outcome is Outcome.LOST]
     root = memory.engine.root
     for path in (chunk.path, f"./{chunk.path}", str(root / chunk.path)):
         same = memory.engine.explain.inquire_at(ranked, Place(path, chunk.start_line))
@@ -236,10 +236,10 @@ def test_the_first_rank_beyond_the_candidates_is_told(memory: Memory) -> None:
     ranked = memory.ask(k=1, candidate_multiplier=2, min_candidates=1)
     limit = min(ranked.pool.limit, ranked.ranking.candidates)
     for chunk in memory.chunks():
-        found = memory.engine.explain.inquire(ranked, chunk.id)
-        place = found.leg_places[Leg.VECTOR].rank
+        inquiry = memory.engine.explain.inquire(ranked, chunk.id)
+        place = inquiry.leg_places[Leg.VECTOR].rank
         if place is not None and place.position == limit:
-            pool = next(step for step in found.steps if step.at is Station.VECTOR_POOL)
+            pool = next(step for step in inquiry.steps if step.at is Station.VECTOR_POOL)
             assert (pool.rank, pool.numbers["limit"]) == (limit + 1, limit)
             assert pool.outcome is not Outcome.PASSED
             return
@@ -290,12 +290,12 @@ def test_the_least_depth_is_what_a_search_by_every_value_finds(
     for chunk_id in (near,) if ranked.pool.sized else missed[:: len(missed) // 4]:
         places = explain.inquire(ranked, chunk_id).leg_places
         least = memory.engine.what_if.least_changes(ranked, ranking, chunk_id, places)
-        found = {one.parameter: one.new for one in least.changes}
+        changes = {one.parameter: one.new for one in least.changes}
         for parameter, now in ((Parameter.K, 2), (Parameter.CANDIDATE_MULTIPLIER, 3)):
             # Of two values that are equally near the larger.
             does_it = showing.get((parameter, chunk_id), [])
             nearest = min(does_it, key=lambda value: (abs(value - now), -value), default=None)
-            tried = found.get(parameter) if found.get(parameter) in values[parameter] else None
+            tried = changes.get(parameter) if changes.get(parameter) in values[parameter] else None
             assert tried == nearest, (parameter, chunk_id)
     if ranked.pool.sized:
         # A large index is not searched again and again.
@@ -310,10 +310,10 @@ def test_the_least_depth_is_what_a_search_by_every_value_finds(
 def test_passages_are_pieces_of_the_chunk(memory: Memory) -> None:
     ranked = memory.ask()
     chunk = ranked.hits[0].chunk
-    found = memory.engine.explain.passages(ranked, chunk.id)
-    assert found.text == chunk.text
-    for one in found.found:
-        assert 0 <= one.start < one.end <= len(found.text)
+    passages = memory.engine.explain.passages(ranked, chunk.id)
+    assert passages.text == chunk.text
+    for one in passages.found:
+        assert 0 <= one.start < one.end <= len(passages.text)
     assert memory.engine.explain.passages(ranked, "0" * 64).reason is Reason.VANISHED
 
 
@@ -327,12 +327,12 @@ def test_a_chunk_is_told_from_every_side(memory: Memory) -> None:
         assert [term.document_frequency for term in record.terms] == sorted(
             term.document_frequency for term in record.terms
         )
-        found = browse.neighbours(chunk.id, 3)
-        assert found.vector_state is Reason.OK
-        for one in (*found.by_vector, *found.by_words, *found.duplicates):
+        neighbours = browse.neighbours(chunk.id, 3)
+        assert neighbours.vector_state is Reason.OK
+        for one in (*neighbours.by_vector, *neighbours.by_words, *neighbours.duplicates):
             assert one.chunk.id != chunk.id
             assert 0.0 <= one.score <= 1.0 + 1e-9
-        scores = [one.score for one in found.by_vector]
+        scores = [one.score for one in neighbours.by_vector]
         assert scores == sorted(scores, reverse=True)
     assert browse.chunk_record("0" * 64) is None
     assert browse.neighbours("0" * 64).by_vector == ()
@@ -352,9 +352,9 @@ def test_history_is_asked_as_searches_answer(memory: Memory) -> None:
 
 
 def test_care_looks_at_everything_and_can_be_stopped(memory: Memory) -> None:
-    told: list[tuple[int, int]] = []
-    report = memory.engine.browse.care(progressed=lambda *done: told.append(done))
-    assert told[-1][0] == told[-1][1]
+    progress: list[tuple[int, int]] = []
+    report = memory.engine.browse.care(progressed=lambda *done: progress.append(done))
+    assert progress[-1][0] == progress[-1][1]
     assert {finding.rule for finding in report.findings} <= set(report.looked_at)
     with pytest.raises(Cancelled):
         memory.engine.browse.care(cancelled=lambda: True)
@@ -401,10 +401,10 @@ def test_filters_mask_both_legs_and_the_trace_names_them(memory: Memory) -> None
     ranked = memory.engine.search.ask(f"{memory.query} path:{first.path}")
     assert {chunk.path for chunk in ranked.pool.chunks.values()} == {first.path}
     assert all(state.status is LegStatus.OK for state in ranked.pool.states.values())
-    found = memory.engine.explain.inquire(ranked, other.id)
-    assert {place.reason for place in found.leg_places.values()} == {Reason.FILTERED}
-    told = [step for step in found.steps if step.reason is Reason.FILTERED]
-    assert {word for step in told for word in step.words} == {f"path:{first.path}"}
+    inquiry = memory.engine.explain.inquire(ranked, other.id)
+    assert {place.reason for place in inquiry.leg_places.values()} == {Reason.FILTERED}
+    filtered = [step for step in inquiry.steps if step.reason is Reason.FILTERED]
+    assert {word for step in filtered for word in step.words} == {f"path:{first.path}"}
     assert not memory.engine.search.ask(f"{memory.query} path:no-such-file").hits
     assert not memory.engine.search.ask(f"{memory.query} before:1999-01-01 source:memory").hits
 

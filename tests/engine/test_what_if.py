@@ -54,17 +54,17 @@ def test_what_a_reset_gives_is_told_where_no_parameter_does_it_alone(demo: Engin
     place = Place("memory/2026-04-21.md")
     explained = Explained(ranked, pushed, subject=place, configured=demo.ranking)
     for part in (Part.INQUIRY, Part.LEAST):
-        explained = find_part(demo, explained, part, lambda what: None)
+        explained = find_part(demo, explained, part, lambda parameter: None)
     report = report_of(explained)
     assert re.search(r"> 6 results: decay #2 → #\d+, MMR → #\d+$", report.verdict)
-    told = text_of(report)
-    assert "reset, every parameter as configured: #2" in told
-    assert len(re.findall(r"does it alone \(\d+ tried\)", told)) == 1
+    text = text_of(report)
+    assert "reset, every parameter as configured: #2" in text
+    assert len(re.findall(r"does it alone \(\d+ tried\)", text)) == 1
     same = replace(explained, configured=pushed)
     assert "as configured" not in text_of(report_of(same))
     # The ends of the scale give the value beside them.
     [(value, raw, worst, best)] = re.findall(
-        r"0.3 × (\S+)  cos (\S+) scaled: (\S+) → 0, (\S+) → 1", told
+        r"0.3 × (\S+)  cos (\S+) scaled: (\S+) → 0, (\S+) → 1", text
     )
     scaled = (float(raw) - float(worst)) / (float(best) - float(worst))
     assert float(value) == pytest.approx(scaled, abs=0.005)
@@ -88,10 +88,10 @@ def test_what_is_tried_is_asked_as_the_list_was(demo: Engine, typing: bool) -> N
     query = "router config"
     ranked = demo.search.ask(query, typing=typing)
     assert ranked.pool.typing is typing
-    found = demo.explain.inquire_at(ranked, Place("memory/2026-01-20.md", 3))
-    assert found.chunk is not None
-    chunk_id = found.chunk.id
-    least = demo.what_if.least_changes(ranked, demo.ranking, chunk_id, found.leg_places)
+    inquiry = demo.explain.inquire_at(ranked, Place("memory/2026-01-20.md", 3))
+    assert inquiry.chunk is not None
+    chunk_id = inquiry.chunk.id
+    least = demo.what_if.least_changes(ranked, demo.ranking, chunk_id, inquiry.leg_places)
     offered = {change.parameter: change.new for change in least.changes}
     everything = demo.search.ask(query, ranking=replace(demo.ranking, k=50), typing=typing)
     assert offered[Parameter.K] == everything.ranks[chunk_id]
@@ -104,25 +104,25 @@ def test_what_is_tried_is_asked_as_the_list_was(demo: Engine, typing: bool) -> N
 @pytest.fixture
 def queries(demo: Engine, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The queries that are searched while words are tried."""
-    asked: list[str] = []
+    texts: list[str] = []
     ask = demo.search.ask
 
     def search(text: str, **options: Any) -> Ranked:
-        asked.append(text)
+        texts.append(text)
         return ask(text, **options)
 
     monkeypatch.setattr(demo.search, "ask", search)
-    return asked
+    return texts
 
 
 def missed(
     demo: Engine, query: str, path: str, ranking: Ranking, *, typing: bool = False
 ) -> tuple[Ranked, Chunk]:
     ranked = demo.search.ask(query, ranking=ranking, typing=typing)
-    found = demo.explain.inquire_at(ranked, Place(path))
-    assert found.chunk is not None
-    assert not found.shown
-    return ranked, found.chunk
+    inquiry = demo.explain.inquire_at(ranked, Place(path))
+    assert inquiry.chunk is not None
+    assert not inquiry.shown
+    return ranked, inquiry.chunk
 
 
 @pytest.mark.parametrize("typing", [False, True])
@@ -133,13 +133,13 @@ def test_every_suggestion_was_searched_and_shows_the_chunk(
     ranked, chunk = missed(demo, query, path, demo.ranking, typing=typing)
     terms = demo.explain.inquire(ranked, chunk.id).terms
     queries.clear()
-    found = demo.what_if.word_changes(ranked, demo.ranking, chunk, terms)
+    outcome = demo.what_if.word_changes(ranked, demo.ranking, chunk, terms)
     searched = tuple(queries)
-    assert found.changes
-    assert found.reason is Reason.OK
-    assert found.tried == len(searched) <= MOST_SEARCHES
+    assert outcome.changes
+    assert outcome.reason is Reason.OK
+    assert outcome.tried == len(searched) <= MOST_SEARCHES
     assert len(set(searched)) == len(searched)
-    for change in found.changes:
+    for change in outcome.changes:
         assert change.query in searched
         again = demo.search.ask(change.query, typing=typing)
         assert again.hits[change.rank_after - 1].chunk.id == chunk.id
@@ -148,7 +148,7 @@ def test_every_suggestion_was_searched_and_shows_the_chunk(
             assert word.isalpha(), "nobody types a piece of code"
             assert word in change.query.split()
             assert word.lower() in chunk.text.lower()
-    sizes = [(len(c.added) + len(c.removed), c.rank_after) for c in found.changes]
+    sizes = [(len(c.added) + len(c.removed), c.rank_after) for c in outcome.changes]
     assert sizes == sorted(sizes)
 
 
@@ -160,9 +160,9 @@ def test_a_word_that_a_phrase_requires_is_taken_out(demo: Engine) -> None:
     assert shown.id not in ranked.ranks
     terms = demo.explain.inquire(ranked, shown.id).terms
     assert terms is not None
-    found = demo.what_if.word_changes(ranked, demo.ranking, shown, terms)
-    assert found.changes[0].removed == ("Lightning came over the telephone line",)
-    assert found.changes[0].query == "router vlan"
+    outcome = demo.what_if.word_changes(ranked, demo.ranking, shown, terms)
+    assert outcome.changes[0].removed == ("Lightning came over the telephone line",)
+    assert outcome.changes[0].query == "router vlan"
 
 
 @pytest.mark.parametrize(
@@ -178,14 +178,14 @@ def test_all_filters_that_leave_it_out_are_taken_out_together(
     assert found.filters == tuple(filters)
     least = demo.what_if.word_changes(answer, demo.ranking, found.chunk, found.terms, found.filters)
     rank = demo.search.ask(changed, ranking=replace(demo.ranking, k=50)).ranks[found.chunk.id]
-    taken = least.changes[0].filters
-    assert least.changes[0] == WordChange(changed, (), tuple(removed), rank, taken)
+    lifted = least.changes[0].filters
+    assert least.changes[0] == WordChange(changed, (), tuple(removed), rank, lifted)
     # Of a day all that was typed.
-    assert {*taken} == {*filters, *(one for one in query.split() if one == "after:2020-01-01")}
+    assert {*lifted} == {*filters, *(one for one in query.split() if one == "after:2020-01-01")}
     assert (len(least.changes) > 1) == (rank > demo.ranking.k)
     report = text_of(report_of(Explained(answer, demo.ranking, found, words=least)))
     assert f"NOT SHOWN: left out by {', '.join(filters)}\n" in report
-    assert f"other words, without {', '.join(taken)}\n" in report
+    assert f"other words, without {', '.join(lifted)}\n" in report
     named = "−router" if removed else "no other change"
     assert re.search(f" {named} *#{rank}{' > 6' * (rank > 6)}  {changed}\n", report)
 
@@ -195,7 +195,7 @@ def test_a_chunk_behind_the_newest_that_filters_alone_list_has_its_rank(demo: En
     every = demo.search.ask("before:2026-11-01", ranking=replace(demo.ranking, k=100))
     explained = Explained(ranked, demo.ranking, subject=place)
     for part in (Part.INQUIRY, Part.LEAST):
-        explained = find_part(demo, explained, part, lambda what: None)
+        explained = find_part(demo, explained, part, lambda parameter: None)
     report, rank = (
         report_of(explained),
         next(h.rank for h in every.hits if h.chunk.path == str(place)),
@@ -217,16 +217,16 @@ def test_a_search_without_a_leg_of_the_first_counts_for_nothing(
         return replace(answer, pool=replace(answer.pool, states=states))
 
     monkeypatch.setattr(demo.search, "ask", search)
-    found = demo.what_if.word_changes(ranked, demo.ranking, chunk, None)
-    assert (found.changes, found.reason) == ((), Reason.PROVIDER_FAILED)
-    assert found.tried > 0
+    outcome = demo.what_if.word_changes(ranked, demo.ranking, chunk, None)
+    assert (outcome.changes, outcome.reason) == ((), Reason.PROVIDER_FAILED)
+    assert outcome.tried > 0
 
 
 def test_the_words_that_are_added_are_rare_and_new(demo: Engine) -> None:
     ranked, chunk = missed(demo, "router config", "USER.md", demo.ranking)
-    told: list[str] = []
-    demo.what_if.word_changes(ranked, demo.ranking, chunk, None, progress=told.append)
-    added = [query.removeprefix("router config ") for query in told if query.startswith("router c")]
+    tried: list[str] = []
+    demo.what_if.word_changes(ranked, demo.ranking, chunk, None, progress=tried.append)
+    added = [one.removeprefix("router config ") for one in tried if one.startswith("router c")]
     words = [word for word in added if " " not in word][:MOST_WORDS]
     assert len(words) > 3
     holding = [len(demo.search.ask(w).pool.hits[Leg.KEYWORD]) for w in words if not w.isdigit()]

@@ -104,26 +104,26 @@ def found_in(notes: Iterable[PlantedNote]) -> list[CareFinding]:
     names = NoteNames(lambda folder, target: target.endswith(there))
     for one in documents:
         names.add(one)
-    found: list[CareFinding] = []
+    findings: list[CareFinding] = []
     for one in documents:
-        found += [*empty_file(one), *long_file(one)]
-        found += [*long_lines(one, 400), *dated_facts(one, TODAY)]
-        found += [*broken_links(links_in(one), names), *credentials(one)]
-    return found
+        findings += [*empty_file(one), *long_file(one)]
+        findings += [*long_lines(one, 400), *dated_facts(one, TODAY)]
+        findings += [*broken_links(links_in(one), names), *credentials(one)]
+    return findings
 
 
 def test_every_rule_of_the_notes_is_precise_on_planted_notes() -> None:
     notes = planted_notes()
     planted = {(rule, note.path, line) for note in notes for rule, line in note.faults}
     findings = found_in(notes)
-    found = {(one.rule, one.place.path, one.place.start_line) for one in findings}
+    reported = {(one.rule, one.place.path, one.place.start_line) for one in findings}
     # The line may say "since" or "until" of it.
     dated = [one.message for one in findings if one.rule is CareRule.DATED_FACT]
     assert all(one.startswith("dated ") for one in dated)
     assert {rule for rule, _, _ in planted} == set(CareRule) - NOT_OF_THE_TEXT
-    assert planted - found == set()
+    assert planted - reported == set()
     notes_by_path = {note.path: note.text for note in notes}
-    wrong = [notes_by_path[path].splitlines()[line - 1] for _, path, line in found - planted]
+    wrong = [notes_by_path[path].splitlines()[line - 1] for _, path, line in reported - planted]
     assert sorted(wrong) == sorted(CASES["known_false"])
 
 
@@ -134,11 +134,11 @@ def test_no_credential_is_in_what_a_finding_says_or_shows() -> None:
     ]
     block = "-----BEGIN RSA PRIVATE KEY-----\n" + f"{'MIIEpAIBAAKCAQEA7xT2' * 3}\n" * 4
     text = "\n".join([*CREDENTIALS, block, "-----END RSA PRIVATE KEY-----"])
-    found = list(credentials(document("memory/keys.md", text)))
-    assert len(found) == len(CREDENTIALS) + 1
-    told = "\n".join(f"{one.message} {one.place.text}" for one in found)
-    assert not [secret for secret in secrets if secret in told]
-    assert "MIIEpAIBAAKCAQEA7xT2" not in told
+    findings = list(credentials(document("memory/keys.md", text)))
+    assert len(findings) == len(CREDENTIALS) + 1
+    output = "\n".join(f"{one.message} {one.place.text}" for one in findings)
+    assert not [secret for secret in secrets if secret in output]
+    assert "MIIEpAIBAAKCAQEA7xT2" not in output
     # The file with such a line in its beginning, found by another rule, is shown masked, too.
     (long,) = long_file(document("MEMORY.md", f"{CREDENTIALS[0]}\n" + "A word or two. " * 3000))
     assert "Zk81QpX0vT7mWb42LdYc" not in long.place.text
@@ -148,9 +148,9 @@ def test_no_credential_is_in_what_a_finding_says_or_shows() -> None:
 def test_what_a_chunk_masks_is_named_and_is_masked_where_it_is_named(one: Credential) -> None:
     text = f"# Keys\n\n{one.text}\n"
     assert redact(text) != text
-    found = list(credentials(document("memory/keys.md", text)))
-    assert found
-    assert not one.leaks_into("\n".join(f"{each.message} {each.place.text}" for each in found))
+    findings = list(credentials(document("memory/keys.md", text)))
+    assert findings
+    assert not one.leaks_into("\n".join(f"{each.message} {each.place.text}" for each in findings))
 
 
 def test_a_private_key_of_a_manual_without_a_body_is_none() -> None:
@@ -188,8 +188,8 @@ def test_the_first_words_mean_nothing_in_the_query_language() -> None:
 def test_every_month_dates_a_fact_by_its_name_and_its_short_name() -> None:
     names = [*calendar.month_name[1:], *calendar.month_abbr[1:]]
     text = "\n".join(f"As of {name} 2026 the fee is five." for name in names)
-    found = list(dated_facts(document("memory/fees.md", text), date(2027, 1, 1)))
-    assert [one.numbers["day"] for one in found] == [f"{name} 2026" for name in names]
+    facts = list(dated_facts(document("memory/fees.md", text), date(2027, 1, 1)))
+    assert [one.numbers["day"] for one in facts] == [f"{name} 2026" for name in names]
 
 
 SYLLABLES = ("ra", "to", "mi", "ve", "so", "lun", "ka", "dor", "pin", "tes", "wol", "zem")
@@ -231,11 +231,11 @@ def test_near_duplicates_are_precise_on_planted_chunks() -> None:
         texts.append(" ".join([*paragraph(12)[:10], *paragraph(seed + 100)]))
     texts += [" ".join(reversed(paragraph(seed))) for seed in range(20, 30)]
     texts += ["nothing to report today"] * 5
-    found = near_duplicates(texts)
-    right = sum((pair.first, pair.second) in planted for pair in found)
-    print(f"near_duplicate: precision {right / len(found):.2f}, recall {right / len(planted):.2f}")
-    assert right / len(found) >= LEAST_PRECISION, [
-        pair for pair in found if pair[:2] not in planted
+    pairs = near_duplicates(texts)
+    right = sum((pair.first, pair.second) in planted for pair in pairs)
+    print(f"near_duplicate: precision {right / len(pairs):.2f}, recall {right / len(planted):.2f}")
+    assert right / len(pairs) >= LEAST_PRECISION, [
+        pair for pair in pairs if pair[:2] not in planted
     ]
     assert right / len(planted) >= LEAST_PRECISION
 
@@ -252,8 +252,8 @@ def test_what_was_begun_from_one_template_is_no_duplicate() -> None:
     ]
     assert near_duplicates(texts)
     assert not near_duplicates(without_forms(texts))
-    said = [" ".join(paragraph(seed)) for seed in (1, 2, 1)]
-    copies = [f"# Copy {n}\n\n{task}\n{text}\n" for n, text in enumerate(said)]
+    bodies = [" ".join(paragraph(seed)) for seed in (1, 2, 1)]
+    copies = [f"# Copy {n}\n\n{task}\n{text}\n" for n, text in enumerate(bodies)]
     assert [pair[:2] for pair in near_duplicates(without_forms(copies))] == [(0, 2)]
     with pytest.raises(Cancelled):
         without_forms(copies, lambda: True)
@@ -261,9 +261,9 @@ def test_what_was_begun_from_one_template_is_no_duplicate() -> None:
 
 def test_a_family_of_equal_texts_is_connected_and_not_all_pairs() -> None:
     text = " ".join(paragraph(1))
-    found = near_duplicates([text] * 500)
-    assert len(found) == 499
-    assert {pair.second for pair in found} == set(range(1, 500))
+    pairs = near_duplicates([text] * 500)
+    assert len(pairs) == 499
+    assert {pair.second for pair in pairs} == set(range(1, 500))
     near = [" ".join(changed(paragraph(1, 60), n)) for n in range(200)]
     assert 50 <= len(near_duplicates(near)) <= 2 * len(near)
 
@@ -281,8 +281,8 @@ def test_a_link_to_what_is_left_out_says_why(tmp_path: Path) -> None:
     (memory.root / "memory/links.md").write_text("[the plan](../plan.md), [[plan]]\n")
     with registered_hashed(), memory.open() as engine:
         findings = engine.browse.care().findings
-    told = [one.message for one in findings if "left out: only" in one.message]
-    assert [one.split()[0] for one in told] == ["../plan.md", "[[plan]]"]
+    messages = [one.message for one in findings if "left out: only" in one.message]
+    assert [one.split()[0] for one in messages] == ["../plan.md", "[[plan]]"]
 
 
 def test_a_look_stops_wherever_it_is_and_asks_the_index_once_a_folder(
@@ -294,8 +294,8 @@ def test_a_look_stops_wherever_it_is_and_asks_the_index_once_a_folder(
         monkeypatch.setattr(engine.index.files, "path_of", path_of)
         report = engine.browse.care()
         assert [one.numbers["target"] for one in report.findings if one.rule == "broken_link"]
-        asked = [call.args for call in path_of.call_args_list]
-        assert sorted(set(asked)) == sorted(asked)
+        arguments = [call.args for call in path_of.call_args_list]
+        assert sorted(set(arguments)) == sorted(arguments)
         for times in (0, 3, 12, 20, 40):
             left = iter(range(times))
             with pytest.raises(Cancelled):
@@ -326,11 +326,11 @@ def families(draw: st.DrawFn) -> list[str]:
 
 @given(families())
 def test_pairs_are_near_and_connect_all_that_are(texts: list[str]) -> None:
-    found = near_duplicates(texts)
+    pairs = near_duplicates(texts)
     cuts = [cut(text) for text in texts]
     enough = [len(words_of(text)) >= FEWEST_WORDS for text in texts]
     family = list(range(len(texts)))
-    for pair in found:
+    for pair in pairs:
         assert pair.first < pair.second
         assert likeness(cuts[pair.first], cuts[pair.second]) == pair.score
         assert enough[pair.first]
@@ -361,10 +361,10 @@ def test_every_rule_takes_any_text_and_points_into_it(text: str) -> None:
     names.add(note)
     lines = split_lines(text)
     assert [line.number for line in note_lines(text)] == list(range(1, len(lines) + 1))
-    found = [*dated_facts(note, TODAY), *broken_links(links_in(note), names)]
-    found += [*credentials(note), *long_lines(note, 8)]
-    found += [*empty_file(note), *long_file(note)]
-    for one in found:
+    findings = [*dated_facts(note, TODAY), *broken_links(links_in(note), names)]
+    findings += [*credentials(note), *long_lines(note, 8)]
+    findings += [*empty_file(note), *long_file(note)]
+    for one in findings:
         assert 1 <= one.place.start_line <= one.place.end_line <= max(1, len(lines))
         assert "\n" not in one.message
     kinds = {line.number: line.kind for line in note_lines(text)}
