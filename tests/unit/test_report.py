@@ -85,7 +85,7 @@ MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethro
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def explained(text: str = "router vlan", *, known: bool = True) -> Explained:
+def explained(text: str = "router vlan", *, has_chunk: bool = True) -> Explained:
     """The explanation of the third of four chunks, all of whose texts are `text`."""
     note = text.encode("utf-8", "replace").decode("utf-8")  # as notes are read
     chunks = [
@@ -98,8 +98,8 @@ def explained(text: str = "router vlan", *, known: bool = True) -> Explained:
         RANKING,
         now=NOW,
     )
-    inquiry = _inquiry(note, chunks[2].id if known else None, ranked)
-    if not known:
+    inquiry = _inquiry(note, chunks[2].id if has_chunk else None, ranked)
+    if not has_chunk:
         return Explained(ranked, RANKING, inquiry)
     return Explained(
         ranked,
@@ -115,9 +115,9 @@ def lines_of(report: Report, width: int | None = None) -> list[Line]:
     return list(Layout(width=width).lines(report))
 
 
-def inquiry_of(told: Explained) -> Inquiry:
-    assert told.inquiry is not None
-    return told.inquiry
+def inquiry_of(example: Explained) -> Inquiry:
+    assert example.inquiry is not None
+    return example.inquiry
 
 
 def _inquiry(note: str, chunk_id: str | None, ranked: Any) -> Inquiry:
@@ -166,14 +166,14 @@ def _inquiry(note: str, chunk_id: str | None, ranked: Any) -> Inquiry:
 
 
 def test_a_stage_that_pushed_it_beyond_k_is_the_first_failure() -> None:
-    told = explained()
+    example = explained()
     steps = tuple(
         replace(step, outcome=Outcome.PUSHED_OUT, reason=Reason.PUSHED_DOWN)
         if step.at is Stage.DECAY
         else step
-        for step in inquiry_of(told).steps
+        for step in inquiry_of(example).steps
     )
-    pushed = replace(told, inquiry=replace(inquiry_of(told), steps=steps))
+    pushed = replace(example, inquiry=replace(inquiry_of(example), steps=steps))
     lines = lines_of(report_of(pushed))
     assert lines[1].text == "  NOT SHOWN: rank 3 > 2 results"
     (strong,) = (line.text.strip() for line in lines[1:] if line.strong)
@@ -183,8 +183,8 @@ def test_a_stage_that_pushed_it_beyond_k_is_the_first_failure() -> None:
 
 
 def test_a_place_without_a_chunk_has_a_trace_and_a_verdict() -> None:
-    told = explained(known=False)
-    text = text_of(report_of(told), ascii_only=True)
+    example = explained(has_chunk=False)
+    text = text_of(report_of(example), ascii_only=True)
     assert text.startswith(
         "router vlan.md:7\n  NOT SHOWN: changed since it was indexed, router vlan\n"
     )
@@ -208,10 +208,10 @@ def _bare(lines: list[str]) -> list[str]:
 
 @each_hostile
 def test_no_format_lets_a_terminal_command_through(text: str) -> None:
-    for known in (True, False):
-        told = explained(text, known=known)
+    for has_chunk in (True, False):
+        example = explained(text, has_chunk=has_chunk)
         for format_ in Format:
-            assert HOSTILE.search(exported(told, format_)) is None, format_
+            assert HOSTILE.search(exported(example, format_)) is None, format_
 
 
 @each_hostile
@@ -221,16 +221,16 @@ def test_nothing_breaks_out_of_markdown(text: str) -> None:
     assert [t.tag for t in loud if t.type == "heading_open"] == ["h2", *["h3"] * 9]
     for row in _rows(loud):
         assert row in {2, 3, 4, 5, 6, 7}
-    told = [t.content for t in loud if t.type == "text"]
-    assert all(re.fullmatch(r"[\w ,;()./|:✓✗–]*", piece) for piece in told), told
-    assert not re.search(r"www\.|example|someone|tada|@|#\d", "\n".join(told))
+    texts = [t.content for t in loud if t.type == "text"]
+    assert all(re.fullmatch(r"[\w ,;()./|:✓✗–]*", piece) for piece in texts), texts
+    assert not re.search(r"www\.|example|someone|tada|@|#\d", "\n".join(texts))
 
 
 def _tokens(document: str) -> list[Token]:
-    found = []
+    tokens = []
     for token in MARKDOWN.parse(document):
-        found += [token, *(token.children or [])]
-    return found
+        tokens += [token, *(token.children or [])]
+    return tokens
 
 
 def _kinds(tokens: list[Token]) -> set[str]:
@@ -257,8 +257,8 @@ def _rows(tokens: list[Token]) -> Iterator[int]:
 def test_a_note_is_one_item_of_a_list_whatever_it_begins_with(note: str) -> None:
     section = Section(SectionId.LEGS, "legs", notes=(note, "plain"))
     tokens = _tokens(markdown_of(Report("a", "b", "SHOWN", True, (section,))))
-    held = [t.content.strip() for t in tokens if t.type in {"text", "code_inline"}]
-    assert [note.strip(), "plain"] == held[-2:]
+    texts = [t.content.strip() for t in tokens if t.type in {"text", "code_inline"}]
+    assert [note.strip(), "plain"] == texts[-2:]
     kinds = [token.type for token in tokens]
     assert (kinds.count("bullet_list_open"), kinds.count("list_item_open")) == (1, 2)
     assert not {"ordered_list_open", "blockquote_open", "code_block"} & set(kinds)
@@ -268,8 +268,8 @@ def test_a_note_is_one_item_of_a_list_whatever_it_begins_with(note: str) -> None
 def test_code_spans_and_blocks_hold_any_text(text: str) -> None:
     line = " ".join(text.split("\n"))
     (inline,) = (t for t in MARKDOWN.parse(f"x {code(text)}") if t.type == "inline")
-    held = [t.content for t in inline.children or () if t.type == "code_inline"]
-    assert "".join(held).strip() == line.strip()
+    spans = [t.content for t in inline.children or () if t.type == "code_inline"]
+    assert "".join(spans).strip() == line.strip()
     assert {t.type for t in inline.children or ()} <= {"text", "code_inline"}
     (block,) = MARKDOWN.parse(fenced(text))
     assert block.content == f"{text}\n"
@@ -290,10 +290,10 @@ def test_a_picture_is_well_formed_whatever_the_text(text: str, dark: bool) -> No
 
 
 def test_a_picture_says_what_the_text_says() -> None:
-    told = explained("備份 router")
-    root = ET.fromstring(exported(told, Format.SVG))
+    example = explained("備份 router")
+    root = ET.fromstring(exported(example, Format.SVG))
     drawn = [word.text or "" for word in root.iter(f"{SVG}text")]
-    lines = lines_of(report_of(told))
+    lines = lines_of(report_of(example))
     spoken = {word for line in lines for word in line.text.split()}
     assert spoken <= set(drawn) | {""}
     colour = tui_format.variable_defaults(dark=True)["leg-mmr"]
