@@ -19,6 +19,7 @@ from memtui.settings.files import VIEW, StateFolder, history_name, sync_folder
 from memtui.text.redact import credentials_in
 from tests.bench.frame import load
 from tests.e2e.terminal import terminal
+from tests.support import known
 from tests.support.interrupted import run_forked
 from tests.support.openclaw import hash_tree
 from tests.trials.crash import Kill, PowerLoss
@@ -262,21 +263,9 @@ def test_hostile_notes_reach_a_screen_and_a_command_as_text(tmp_path: Path) -> N
     assert sum(one.tried for one in outcomes) > 4_000
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"\x1b]2;PWNED\x1b\\",
-        b"\x1b]52;c;cHduZWQ=\x07",
-        b"\x1b[6n\x1bc",
-        "\x9b31m".encode(),
-        b"\x9b31m",
-        b"a\x08b",
-        "\u202e".encode(),
-        b"\x1b[?1049",
-        b"\xff",
-    ],
-)
-def test_what_no_screen_may_write_is_told(data: bytes) -> None:
+@pytest.mark.parametrize("written", known.load("hostile")["bytes that no screen may write"])
+def test_what_no_screen_may_write_is_told(written: str) -> None:
+    data = written.encode("latin-1")
     assert wrong_in(b"\x1b[?25l\x1b[1;1H\x1b[38;2;1;2;3mtext" + data)
     assert wrong_in_output(b"text\n" + data, colours=True)
 

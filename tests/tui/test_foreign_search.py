@@ -30,7 +30,7 @@ from memtui.tui.screens.explain import ExplainScreen
 from memtui.tui.screens.search import search_controller
 from tests.support.embedding_services import embedding_server, giving
 from tests.support.hostile import ATTACKS
-from tests.support.known import cases
+from tests.support.known import cases, load
 from tests.support.openclaw import (
     AGENT,
     AGENT_BLOB,
@@ -292,13 +292,7 @@ async def test_every_agent_is_described_and_what_goes_wrong_is_one_line(
 ) -> None:
     async with choosing(home, memory.open, size=size) as (app, pilot):
         text = screen_text(app)
-        for words in (
-            "the notes folder   /home/ann/wiki",
-            "agent database, blobs  16 files 118 chunks",
-            "text-embedding-3-small 256 d",
-            "old ",
-            "openclaw-agent.sqlite is not an SQLite database",
-        ):
+        for words in load("interface")["descriptions of agents"]:
             assert words in text
         await press(pilot, *"broken", "enter")
         await until(pilot, lambda: "1 of 5" in screen_text(app))

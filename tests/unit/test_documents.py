@@ -7,7 +7,6 @@ import hashlib
 import os
 import socket
 import time
-from codecs import BOM_UTF16_BE
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -64,19 +63,11 @@ def test_text_warnings_and_the_hash_of_the_text(
     assert (document.day, document.day_from, document.importance) == (None, None, None)
 
 
-@pytest.mark.parametrize(
-    ("content", "why"),
-    [
-        (b"a\nb\0c\0", "no text: 2 NUL bytes, first on line 2"),
-        ("# Titel\n".encode("utf-16-le"), "no text: 8 NUL bytes, first on line 1"),
-        (BOM_UTF16_BE + "a\0".encode("utf-16-be"), "no text: 1 NUL byte, first on line 1"),
-        (bytes(range(128, 255)) + b"x" * 20, "no text: 127 bad sequences in 147 characters"),
-        ("Привет, мир".encode("koi8-r"), "no text: 9 bad sequences in 11 characters"),
-    ],
-)
+@pytest.mark.parametrize(("text", "encoding", "why"), load("reading")["bytes that are no text"])
 def test_bytes_that_are_no_text_are_told_but_where_the_agent_reads_them(
-    tmp_path: Path, content: bytes, why: str
+    tmp_path: Path, text: str, encoding: str, why: str
 ) -> None:
+    content = text.encode(encoding)
     with pytest.raises(OSError, match=r".") as raised:
         read(tmp_path, content)
     assert (raised.value.strerror, reason_of(raised.value)) == (why, Reason.NOT_TEXT)
