@@ -123,6 +123,7 @@ class MemtuiApp(App[int]):
         self.engine: Engine | None = None
         """The engine; `None` until it is open."""
         self._choose = choose
+        self._has_painted = False
         self.bus = bus or Bus()
         """The bus of the memory that is open."""
         self._is_status_due = self._is_content_due = False
@@ -223,10 +224,15 @@ class MemtuiApp(App[int]):
             problems[MOST_WARNINGS:] = [f"{more} more: `memtui config validate`"]
         for problem in problems:
             tell(self, safe_line(problem), warning=True)
-        # What is loaded by then is left out of every collection, which makes it short.
-        self.call_after_refresh(gc.freeze)
-        self.call_after_refresh(gc.enable)
-        self.call_after_refresh(self.memories.start, choose=self._choose)
+
+        def begin() -> None:
+            self._has_painted = True
+            # What is loaded by now is left out of every collection, which makes it short.
+            gc.freeze()
+            gc.enable()
+            self.memories.start(choose=self._choose)
+
+        self.call_after_refresh(begin)
 
     def listen(self, bus: Bus) -> None:
         def published(event: Event) -> None:
@@ -295,6 +301,10 @@ class MemtuiApp(App[int]):
         Behind the words that the terminal is too small no key does anything but leave.
         """
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
+            if not self._has_painted:
+                # Nothing has the keys yet.
+                self.call_after_refresh(self.post_message, event)
+                return
             leaves = isinstance(event, events.Key) and event.key in _LEAVING_KEYS
             if not leaves and any(one.display for one in self.screen.query("#too-small")):
                 return

@@ -112,7 +112,7 @@ def test_it_is_suspended_as_other_programs_are(root: Path, home: Path) -> None:
     stopped = home / "stopped"
     shell = ("sh", "-i", "-c", '"$@"; echo > "$0"; fg', str(stopped))
     with terminal(str(root), home=home, more=KEYWORD_ONLY, before=shell) as window:
-        window.shows("ready")
+        # What is typed before there is a screen is kept.
         window.type("pond")
         window.until(lambda shown: "› pond" in shown and "1 = " in shown, "an answer")
         window.press("Escape")
