@@ -320,8 +320,8 @@ def _trace_section(explained: Explained) -> Section:
             if step.at is Stage.CUT and isinstance(scored, Hit) and not by_date:
                 why = [words.score(scored.effective)]
             elif score is None or score.value is None:
-                # Of a place by date the cut compares no score.
-                why = _step_words(replace(step, numbers={}) if step.at is Stage.CUT else step)
+                # What a stage leaves as it is was told before.
+                why = _step_words(replace(step, numbers={}) if isinstance(step.at, Stage) else step)
             else:
                 why = [words.score(score.value), score.formula, score.note]
                 if step.outcome is Outcome.PUSHED_OUT and other and other not in score.note:
