@@ -92,13 +92,15 @@ def test_a_sync_is_told_with_its_age(added: int, changed: int, removed: int, wor
 def test_what_is_wrong_is_among_the_facts() -> None:
     gone = (ErrorRecord(NOW, "folder", "the folder is not there"),)
     told = state_line(replace(status(IndexState.ERROR), errors=gone)).plain
-    assert told.endswith("is not there, it goes on by itself then"), "a rebuild would not help"
+    assert told.endswith("is not there, then it goes on by itself"), "a rebuild would not help"
     withheld = (SkippedFile("memory/a.md:7", Reason.HOLDS_CREDENTIAL),)
     now = replace(status(IndexState.DEGRADED), withheld=withheld, unread=34)
     waits = replace(now, skipped=(), errors=())
     assert what_is_listed(waits) == "2 waiting: tab shows which"
     leaving = replace(waits, removals={"memory/a.md": "gone"})
     assert what_is_listed(leaving) == "2 waiting: tab shows which, and why"
+    past = replace(status(), skipped=(), pending_count=0)
+    assert what_is_listed(past).endswith("nothing waiting, what failed before is over"), past.errors
     facts = dict(index_facts(now, NOW))
     assert facts["not read"].plain.startswith("34 chunks in a script that ")
     assert facts["not sent"].plain.startswith("1 chunk with a credential: memory/a.md:7 ")

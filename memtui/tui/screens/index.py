@@ -245,7 +245,8 @@ def what_is_listed(status: IndexStatus) -> str:
     files = fmt.count(status.files, "file")
     # What is left out is known once the files were looked at.
     is_fine = status.state is IndexState.READY and status.files > 0 and bool(status.last_sync)
-    return f"everything is fine: {files} indexed, nothing waiting or failed" * is_fine
+    over = ", what failed before is over" if status.errors else " or failed"
+    return f"everything is fine: {files} indexed, nothing waiting{over}" * is_fine
 
 
 def file_state(state: FileState, count: str = "") -> Content:

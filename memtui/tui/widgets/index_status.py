@@ -59,7 +59,7 @@ def index_facts(status: IndexStatus, now: datetime) -> list[Fact]:
     if status.errors:
         error = status.errors[-1]
         aside = f"  {safe_line(error.where)}, {fmt.ago(error.at, now)}"
-        message = (safe_line(error.message), "$state-error")
+        message = (safe_line(error.message), "$state-error" if words.present_errors(status) else "")
         facts.append(("last error", Content.assemble(message, (aside, fmt.MUTED))))
     return facts
 
