@@ -26,6 +26,7 @@ from memtui.tui.background import tell
 from memtui.tui.bindings import bindings, key_name, keyed_actions
 from memtui.tui.place_actions import app_of
 from memtui.tui.widgets.bars import draw_key
+from memtui.tui.widgets.lists import RowList
 
 _STEPS = frozenset({"up", "down", "tab", "shift+tab", "escape"})
 """Keys of steps that nobody looks for in a palette before typing."""
@@ -94,7 +95,8 @@ class MemtuiCommands(Provider):
         # Textual's own have no id; what the key bar names comes first.
         own = [one for one in keyed_actions(self.screen) if one.enabled and one.binding.id]
         for keyed in sorted(own, key=lambda one: not one.binding.show):
-            if isinstance(keyed.node, App | Screen):
+            opens_row = "enter" in keyed.keys and isinstance(keyed.node, RowList)
+            if isinstance(keyed.node, App | Screen) or opens_row:
                 binding = keyed.binding
                 yield Command(
                     binding.description,

@@ -13,7 +13,7 @@ from memtui.settings.actions import ALL_ACTIONS
 from memtui.tui import fmt
 from memtui.tui.bindings import is_typed, key_name, keyed_actions, keys_of
 
-LIMIT = 7
+LIMIT = 8
 _BACK = ("close", "dismiss", "leave")
 _LEAVING = (*_BACK, "close_top", "quit")
 _HELP = ("help", "app.help")

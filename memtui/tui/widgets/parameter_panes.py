@@ -191,9 +191,9 @@ class ParamStrip(TextBlock):
         pills = {name: _pill(name, now, was) for name in names}
         short = {name: _pill(name, now, was, aside=False) for name in names}
         # What was not changed is left out first, the last one before the others, and last of all
-        # another profile, which says most.
+        # another profile, which says most, unless the note does.
         changed = [name for name in names if pills[name].plain != short[name].plain]
-        changed.sort(key=lambda name: name != "profile")
+        changed.sort(key=lambda name: (name == "profile") == note.startswith("profile"))
         same = [name for name in names[::-1] if name not in (*changed, *SWITCHES)]
         leaving = same + [name for name in changed[::-1] if name not in SWITCHES]
         brief = {name: _pill(name, now, was, aside=False, numbered=False) for name in names}

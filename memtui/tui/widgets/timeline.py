@@ -252,7 +252,7 @@ class Timeline(Container):
             scale = safe_line(self._note)
         legend = draw_key("B", f"by {heat_map.measure.value}  {scale}")
         self.border_title = draw_key("T", f"Timeline  {heat_map.years}")
-        self.border_subtitle = Content("  ".join(words[:3])) if self.has_class("-slim") else legend
+        self.border_subtitle = Content("  ".join(words[:2])) if self.has_class("-slim") else legend
         names = [safe_line(path.rpartition("/")[2]) for path in totals.paths] if totals else []
         room = ROWS - len(words)
         if len(names) > room:

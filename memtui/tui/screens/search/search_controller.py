@@ -398,6 +398,7 @@ class SearchController:
             # One that is chosen in the other list leaves this one at its own.
             is_elsewhere = keep is not None and keep not in ranked.ranks
             own = view.results.chosen_id if is_elsewhere else keep
+            view.results.opens = "read"
             state.selected_id = view.results.set_rows(rows, own, first=True)
         else:
             state.selected_id = None
@@ -541,6 +542,7 @@ class SearchController:
         state.terms = ()
         state.answered_text = state.finished_text = None
         view.query_bar.show_note("")
+        view.results.opens = ""
         if had_list:
             view.notes.select(None)
             view.notes.show_pins()

@@ -147,7 +147,7 @@ class SearchScreen(Screen[None]):
         with Container(id="body"):
             with Vertical(id="left"):
                 yield RowList(id="results", gap=0)
-                yield RowList(id="near-misses", gap=0, secondary=True)
+                yield RowList(id="near-misses", gap=0, secondary=True, opens="read")
                 yield Pins(id="pins")
             with Container(id="right"):
                 with Vertical(id="middle"):
