@@ -376,8 +376,8 @@ class MemtuiApp(App[int]):
 
     def action_show_asked(self) -> None:
         if (screen := self._show_lasting("sessions")) is not None:
-            screen.asked.is_all = True
-            screen.call_later(screen.show_pane, "asked")
+            screen.searches.is_all = True
+            screen.call_later(screen.show_pane, "searches")
 
     def action_close_top(self) -> None:
         """Close the part with the keys that a key opened, else the screen; from the search quit."""

@@ -34,7 +34,7 @@ from memtui.model.conversations import (
 )
 from memtui.settings.load import SettingsFiles
 from memtui.tui.screens.sessions import listing as words
-from memtui.tui.screens.sessions.asked import call_row, comparison_rows, outcome_words, same_words
+from memtui.tui.screens.sessions import searches
 from memtui.tui.screens.sessions.listing import SORTS, Matches, filtered, in_order, listing_row
 from memtui.tui.screens.sessions.sessions_screen import SessionsScreen
 from memtui.tui.screens.sessions.turn_view import (
@@ -304,33 +304,33 @@ def test_the_ends_of_the_calendar_are_a_day(
 
 
 def test_a_search_that_was_not_recorded_is_never_the_same() -> None:
-    assert outcome_words(MOVED.call, MOVED)[0] == "1 moved, 1 new, 1 gone"
-    assert outcome_words(SAME.call, SAME)[0] == "1 result, unchanged"
-    assert outcome_words(UNKNOWN.call, UNKNOWN)[0] == (
+    assert searches.outcome_words(MOVED.call, MOVED)[0] == "1 moved, 1 new, 1 gone"
+    assert searches.outcome_words(SAME.call, SAME)[0] == "1 result, unchanged"
+    assert searches.outcome_words(UNKNOWN.call, UNKNOWN)[0] == (
         "what came back is not recorded; now 0 results"
     )
     assert UNKNOWN.is_same, "there is nothing that differs, and nothing that is known"
-    assert same_words((SAME,), 2) == "unchanged: 1 of 1 search so far, 2 in all"
+    assert searches.same_words((SAME,), 2) == "unchanged: 1 of 1 search so far, 2 in all"
     other = replace(SAME, call=replace(SAME.call, is_elsewhere=True))
-    assert outcome_words(other.call, other)[0] == "asked of another memory"
-    assert same_words((MOVED, SAME, UNKNOWN, other), 2) == "unchanged: 1 of 2 searches"
+    assert searches.outcome_words(other.call, other)[0] == "asked of another memory"
+    assert searches.same_words((MOVED, SAME, UNKNOWN, other), 2) == "unchanged: 1 of 2 searches"
     failed = replace(SAME, rows=(), problem="no index")
-    assert same_words((failed, UNKNOWN), 2) == ""
-    assert outcome_words(SAME.call, failed)[0] == "no index"
+    assert searches.same_words((failed, UNKNOWN), 2) == ""
+    assert searches.outcome_words(SAME.call, failed)[0] == "no index"
 
 
 def test_what_came_back_unrecorded_is_neither_new_nor_changed() -> None:
     entered = tuple(row(path, None, at, RecallChange.ENTERED) for at, path in enumerate("ab", 1))
-    unknown = comparison_rows(Replayed(UNKNOWN.call, entered))
+    unknown = searches.comparison_rows(Replayed(UNKNOWN.call, entered))
     told = "\n".join(each.draw(80).plain for each in unknown)
     assert "new" not in told
     assert "now         ? → #1" in told
-    known = comparison_rows(Replayed(SAME.call, entered))
+    known = searches.comparison_rows(Replayed(SAME.call, entered))
     assert "+ new" in known[0].draw(80).plain
-    assert [each.id for each in comparison_rows(MOVED)] == ["2", "0", "1"], "as the agent got them"
+    assert [one.id for one in searches.comparison_rows(MOVED)] == ["2", "0", "1"], "agent's order"
     itself = Replayed(SAME.call, (row(MAIN, None, 1, RecallChange.ENTERED),))
-    assert "(this conversation)" in comparison_rows(itself)[0].draw(80).plain
-    failed = call_row("a", SAME.call, Replayed(SAME.call, (), "no index " * 9))
+    assert "(this conversation)" in searches.comparison_rows(itself)[0].draw(80).plain
+    failed = searches.call_row("a", SAME.call, Replayed(SAME.call, (), "no index " * 9))
     assert "2026-02-10" in failed.draw(60).plain, "when it was asked is told first"
 
 
@@ -476,8 +476,8 @@ async def test_keys_are_of_what_is_shown_and_esc_leads_back(memory: SmallMemory)
         await talks.press("enter")
         assert run.app.screen is run.app.search_screen
         await talks.press("escape", "s", "escape")
-        assert (screen.is_current, screen.pane) == (True, "asked")
-        screen.asked.calls_list.action_move(-1)
+        assert (screen.is_current, screen.pane) == (True, "searches")
+        screen.searches.calls_list.action_move(-1)
         await talks.press("tab", "g", "b", shows="no such file: memory/gone.md")
 
 
@@ -572,7 +572,7 @@ async def test_another_machine_is_asked_only_what_is_asked_for(
     memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with talking(memory, size=(160, 50)) as talks:
-        run, asked = talks.run, talks.screen.asked
+        run, pane = talks.run, talks.screen.searches
         await talks.read(TALK)
         monkeypatch.setattr(f"{SessionsScreen.__module__}.edit_place", lambda *place: True)
         await talks.press("e")
@@ -594,9 +594,9 @@ async def test_another_machine_is_asked_only_what_is_asked_for(
         run.app.search_screen.state.ranking = Ranking(k=2)
         await talks.press("escape", "3")
         await talks.shows("r ask again: the query goes to", "api.example.org")
-        assert not asked.replays
+        assert not pane.replays
         await talks.press("r")
-        await run.until(lambda: list(asked.replays) == [asked.calls_list.chosen_id])
+        await run.until(lambda: list(pane.replays) == [pane.calls_list.chosen_id])
 
 
 async def test_what_is_wrong_is_said_and_what_there_was_stays(
@@ -654,8 +654,8 @@ async def test_every_size_and_very_many_entries(memory: SmallMemory) -> None:
         assert talks.line == 5, "the next thing that the user said"
         await resize(pilot, (80, 24))
         await talks.press("A", "tab", shows="minScore")
-        assert talks.screen.asked.calls_list.size.height == 3, "the rest is for the comparison"
-        assert talks.screen.focused is talks.screen.asked.comparison
+        assert talks.screen.searches.calls_list.size.height == 3, "the rest is for the comparison"
+        assert talks.screen.focused is talks.screen.searches.comparison
         await talks.press("shift+tab", "enter")
         await talks.shows("asked with your parameters, not with minScore 0.3")
         assert not talks.run.toasts, "they would lie over the preview"

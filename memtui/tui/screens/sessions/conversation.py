@@ -102,7 +102,7 @@ class ReaderPane(Pane):
             self.sessions.conversations.listings[path] = conversation.listing
             self.sessions.conversations.show()
             self._go_to(choose)
-            self.sessions.asked.list_calls(path, is_grown=is_again)
+            self.sessions.searches.list_calls(path, is_grown=is_again)
 
         def failed(error: str) -> None:
             self.conversation, self._chunks = None, ()

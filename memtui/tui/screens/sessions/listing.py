@@ -155,9 +155,9 @@ class ListPane(Pane):
 
         def load_again() -> None:
             self.load()
-            self.sessions.asked.replay_changed()
+            self.sessions.searches.replay_changed()
 
-        self.sessions.asked.replayed_with = None
+        self.sessions.searches.replayed_with = None
         if self.is_mounted and self.screen.is_current and not self.delayed.is_running("load"):
             # A look at thousands of transcripts takes its time from whoever indexes them.
             self.delayed.start("load", max(RELOAD_SECONDS, 5 * self._load_seconds), load_again)

@@ -22,9 +22,9 @@ from memtui.tui.background import tell
 from memtui.tui.bindings import bindings, next_of
 from memtui.tui.place_actions import app_of, cite, edit_place
 from memtui.tui.screens.common import HEIGHTS, TOO_SMALL, WIDE, WIDTHS, act_on_part, is_locked
-from memtui.tui.screens.sessions.asked import AskedPane
 from memtui.tui.screens.sessions.conversation import ReaderPane
 from memtui.tui.screens.sessions.listing import ListPane
+from memtui.tui.screens.sessions.searches import SearchesPane
 from memtui.tui.widgets.bars import KeyBar, ScreenBar
 from memtui.tui.widgets.lists import RowList
 from memtui.tui.widgets.query_bar import QueryBar
@@ -32,7 +32,7 @@ from memtui.tui.widgets.query_bar import QueryBar
 PANES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "list": ("#conversations", ("find", "searches", "sort", "sources…", "back")),
     "reader": ("#turns", ("find", "searches", "edit", "back")),
-    "asked": ("#memory-calls", ("show its turn", "show in Browse", "searches", "back")),
+    "searches": ("#memory-calls", ("show its turn", "show in Browse", "searches", "back")),
 }
 """The panes from left to right: the widget that gets the keys, and the keys that are offered."""
 
@@ -55,7 +55,7 @@ class SessionsScreen(Screen[None]):
         self.engine = engine
         self.conversations = ListPane()
         self.reader = ReaderPane()
-        self.asked = AskedPane()
+        self.searches = SearchesPane()
         self.pane = "list"
         """The pane in front: `list`, `reader` or `asked`."""
         self.before = "list"
@@ -72,23 +72,23 @@ class SessionsScreen(Screen[None]):
         with Horizontal(id="sessions-body"):
             yield self.conversations
             yield self.reader
-            yield self.asked
+            yield self.searches
         yield KeyBar()
         yield Static(Content(TOO_SMALL), id="too-small", markup=False)
 
     def on_mount(self) -> None:
         self.conversations.show()
-        self.asked.show()
+        self.searches.show()
         self.show_pane(self.pane)
-        self.asked.list_calls()
+        self.searches.list_calls()
 
     def on_screen_resume(self) -> None:
         """Look for conversations; ask again what other parameters answer."""
         if self.is_mounted:
             self.conversations.show()
             self.conversations.load()
-            if self.asked.replayed_with != app_of(self).search_screen.state.ranking:
-                self.asked.replay_changed()
+            if self.searches.replayed_with != app_of(self).search_screen.state.ranking:
+                self.searches.replay_changed()
 
     def open_turn(self, path: str, line: int = 1, end_line: int | None = None) -> None:
         """Show a conversation at a line of its transcript, with the query's words marked.
@@ -108,7 +108,7 @@ class SessionsScreen(Screen[None]):
 
     def on_resize(self, event: events.Resize) -> None:
         self._apply_layout()
-        self.call_after_refresh(self.asked.list_calls)
+        self.call_after_refresh(self.searches.list_calls)
 
     def _apply_layout(self) -> None:
         was_small = self.has_class("-single")
@@ -129,29 +129,29 @@ class SessionsScreen(Screen[None]):
         this = paths.get(self.pane, "")
         self.pane = pane
         self._apply_layout()
-        if pane == "asked":
-            self.asked.list_calls(this)
+        if pane == "searches":
+            self.searches.list_calls(this)
         self.call_after_refresh(focus)
 
     @on(events.DescendantFocus)
     def pane_entered(self, event: events.DescendantFocus) -> None:
-        panes = (self.conversations, self.reader, self.asked)
+        panes = (self.conversations, self.reader, self.searches)
         for name, pane in zip(PANES, panes, strict=True):
             if pane in event.widget.ancestors and name != self.pane:
                 self.pane = name
                 self._apply_layout()
 
     def worded(self, binding: Binding) -> Binding:
-        if binding.description == "searches" and self.pane == "asked":
-            whose = "this conversation" if self.asked.is_all else "every conversation"
+        if binding.description == "searches" and self.pane == "searches":
+            whose = "this conversation" if self.searches.is_all else "every conversation"
             return replace(binding, description=whose, show=True)
         matches = ("next match",) if self.reader.needle else ()
         return replace(binding, show=binding.description in (*matches, *PANES[self.pane][1]))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         match (action, *parameters[:2]):
-            case ("part", "asked", "show_turn" | "show_place"):
-                return True if self.pane == "asked" and self.asked.calls else None
+            case ("part", "searches", "show_turn" | "show_place"):
+                return True if self.pane == "searches" and self.searches.calls else None
             case ("part", "conversations", "sort"):
                 return True if self.conversations.display else None
             case ("find",) if self.pane == "reader":
@@ -187,14 +187,14 @@ class SessionsScreen(Screen[None]):
 
     def action_match(self, step: int) -> None:
         """Go to the next search where they are listed, else to the next match."""
-        if self.pane == "asked":
-            self.asked.calls_list.action_move(step)
+        if self.pane == "searches":
+            self.searches.calls_list.action_move(step)
         else:
             self.reader.match(step)
 
     def action_next_pane(self, step: int) -> None:
         if self.has_class("-one"):
-            if self.pane == "asked" and self.asked.comparison.has_focus == (step < 0):
+            if self.pane == "searches" and self.searches.comparison.has_focus == (step < 0):
                 self.query_one("#memory-calls" if step < 0 else "#comparison").focus()
             else:
                 self.show_pane(next_of(PANES, self.pane, step))
@@ -204,8 +204,8 @@ class SessionsScreen(Screen[None]):
 
     def action_sync(self) -> None:
         """Index what changed; of the agent searches, ask the chosen one again."""
-        if self.pane == "asked" and self.asked.chosen is not None:
-            self.asked.replay_chosen()
+        if self.pane == "searches" and self.searches.chosen is not None:
+            self.searches.replay_chosen()
         else:
             self.engine.index.sync()
             tell(self, "syncing")
@@ -244,8 +244,8 @@ class SessionsScreen(Screen[None]):
 
     def close_part(self) -> bool:
         """Go to the pane before; false on the list, and in what another screen led to."""
-        of_asked = "list" if self.reader.conversation is None else "reader"
-        before = {"reader": self.before, "asked": of_asked}.get(self.pane, "")
+        of_searches = "list" if self.reader.conversation is None else "reader"
+        before = {"reader": self.before, "searches": of_searches}.get(self.pane, "")
         if self.pane == "reader":
             self.before = "list"
         self.show_pane(before or "list")
@@ -253,8 +253,8 @@ class SessionsScreen(Screen[None]):
 
     def _place(self) -> tuple[str, int] | None:
         """Return the path and the line that keys are about: of the pane in front."""
-        turn, call = self.reader.view.turn, self.asked.chosen
-        if self.pane == "asked":
+        turn, call = self.reader.view.turn, self.searches.chosen
+        if self.pane == "searches":
             return (call.path, call.line) if call is not None else None
         if self.pane == "reader" and self.reader.conversation is not None and turn is not None:
             return self.reader.path, turn.line

@@ -34,7 +34,7 @@ _CHANGE = 12
 _RANKS = 10
 
 
-class AskedPane(Pane):
+class SearchesPane(Pane):
     """The searches of the agent in its memory, in one conversation or in all, then and now."""
 
     calls_list = query_one("#memory-calls", RowList)
@@ -43,8 +43,8 @@ class AskedPane(Pane):
     def __init__(self) -> None:
         calls = RowList(id="memory-calls", opens="search")
         then_and_now = RowList(id="comparison", opens="search")
-        right = Vertical(Static(id="asked-query", markup=False), then_and_now, id="then-and-now")
-        super().__init__(Container(calls, right, id="asked-body"), id="sessions-asked")
+        right = Vertical(Static(id="searches-query", markup=False), then_and_now, id="then-and-now")
+        super().__init__(Container(calls, right, id="searches-body"), id="sessions-searches")
         self.calls: dict[str, MemoryCall] = {}
         """The searches by a key that tells them apart, newest first."""
         self.replays: dict[str, Replayed] = {}
@@ -65,7 +65,7 @@ class AskedPane(Pane):
     def is_shown(self) -> bool:
         """True if there is a place where the searches are listed."""
         screen = self.sessions
-        return screen.pane == "asked" or (screen.size.width >= HUGE and not screen.is_small)
+        return screen.pane == "searches" or (screen.size.width >= HUGE and not screen.is_small)
 
     @property
     def chosen(self) -> MemoryCall | None:
@@ -73,15 +73,15 @@ class AskedPane(Pane):
 
     def show_calls(self) -> None:
         """List the searches of this conversation; again: of every one, and of this one."""
-        self.is_all = self.sessions.pane == "asked" and not self.is_all
-        self.sessions.show_pane("asked")
+        self.is_all = self.sessions.pane == "searches" and not self.is_all
+        self.sessions.show_pane("searches")
 
     def show_turn(self) -> None:
         """Show the turn in which the chosen search was asked."""
         if (call := self.chosen) is not None:
             choose = partial(turn_of, line=call.line, kind=TurnKind.TOOL_CALL)
             self.sessions.reader.read(call.path, choose)
-            self.sessions.before = "asked"
+            self.sessions.before = "searches"
             self.sessions.show_pane("reader")
 
     def show_place(self) -> None:
@@ -220,7 +220,7 @@ class AskedPane(Pane):
     def _show_comparison(self) -> None:
         replayed = self.replays.get(self.calls_list.chosen_id or "")
         call, widget = self.chosen, self.comparison
-        query_line = self.query_one("#asked-query", Static)
+        query_line = self.query_one("#searches-query", Static)
         query_line.display = call is not None
         widget.border_title, widget.border_subtitle = Content("Then and now"), Content("")
         if call is None:
