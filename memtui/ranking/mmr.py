@@ -30,7 +30,7 @@ _TEXTS_KEPT = 1024
 """Every snippet of a few pools, which a re-rank asks for again: at most some 9 MB, of 9 KB each."""
 
 _WORD = re.compile(r"[a-z0-9_]+")
-_CJK = "\u3040-\u309f\u30a0-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u1100-\u11ff"
+_CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u1100-\u11ff]+")
 
 
 def snippet_text(chunk: Chunk) -> str:
@@ -46,11 +46,9 @@ def tokenize(text: str) -> frozenset[str]:
     """Lower-case `[a-z0-9_]+` words, and for CJK every character and every adjacent pair."""
     lower = text.lower()
     tokens = set(_WORD.findall(lower))
-    if not lower.isascii():
-        # Compiled for the first text that may hold one: so large a set takes a millisecond.
-        for run in re.findall(f"[{_CJK}]+", lower):
-            tokens.update(run)
-            tokens.update(run[i : i + 2] for i in range(len(run) - 1))
+    for run in _CJK.findall(lower):
+        tokens.update(run)
+        tokens.update(run[i : i + 2] for i in range(len(run) - 1))
     return frozenset(tokens)
 
 

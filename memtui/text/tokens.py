@@ -43,6 +43,7 @@ _EAST_ASIAN = (
 )
 SOUTH_EAST_ASIAN = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 """Scripts whose words are written together, as ranges of a character class."""
+_UNSPACED = re.compile(f"([{_EAST_ASIAN}]+)|([{SOUTH_EAST_ASIAN}]+)")
 _LETTERS = re.compile(r"[^\W_]+")
 _WITHOUT_BARS = str.maketrans("\u0111\u0110", "dD")
 _VIETNAMESE = re.compile("[\u0103\u00e2\u00ea\u00f4\u01a1\u01b0\u0111\u1ea1-\u1ef9]", re.IGNORECASE)
@@ -86,7 +87,7 @@ def fold_text(text: str) -> str:
     if text.isascii():
         return text
     pieces = [unicodedata.normalize("NFKC", piece) for piece in _PIECE.findall(text)]
-    return "".join(_unspaced().sub(_spread, piece.translate(_WITHOUT_BARS)) for piece in pieces)
+    return "".join(_UNSPACED.sub(_spread, piece.translate(_WITHOUT_BARS)) for piece in pieces)
 
 
 def query_terms(text: str, *, prefix_last: bool = False, stars: bool = False) -> QueryTerms:
@@ -156,7 +157,7 @@ def split_scripts(text: str) -> list[str]:
     if text.isascii():
         return [text]
     # Of the two groups that tell the scripts apart, one has the run and the other nothing.
-    return [part for part in _unspaced().split(text) if part is not None]
+    return [part for part in _UNSPACED.split(text) if part is not None]
 
 
 @functools.lru_cache(4096)
@@ -183,7 +184,7 @@ def only_spaced(text: str) -> str:
     """
     if text.isascii():
         return text
-    return _unspaced().sub(lambda run: " " * len(run.group()), text).translate(_WITHOUT_BARS)
+    return _UNSPACED.sub(lambda run: " " * len(run.group()), text).translate(_WITHOUT_BARS)
 
 
 def dominant_script(text: str, scripts: tuple[str, ...]) -> bool:
@@ -199,12 +200,6 @@ def dominant_script(text: str, scripts: tuple[str, ...]) -> bool:
     }
     named = (char for char in letters if unicodedata.name(char, "").startswith(scripts))
     return 2 * sum(letters[char] for char in named) >= sum(letters.values())
-
-
-@functools.cache
-def _unspaced() -> re.Pattern[str]:
-    # Compiled when a text needs it: sets this large take longer than to search an English query.
-    return re.compile(f"([{_EAST_ASIAN}]+)|([{SOUTH_EAST_ASIAN}]+)")
 
 
 def _spread(run: re.Match[str]) -> str:
