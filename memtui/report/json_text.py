@@ -11,7 +11,6 @@ from enum import Enum
 from pathlib import PurePath
 from typing import Any, Final, TypeAlias
 
-import msgspec
 from msgspec import Struct
 
 from memtui.model import Chunk, Drop, FileState, Hit, Ranked, Stage
@@ -58,11 +57,7 @@ def document_text(document: Mapping[str, Any], *, indent: int | None = 2) -> str
     Control and bidi characters are escaped.
     """
     whole = {"schema_version": SCHEMA_VERSION, **document}
-    text = json.dumps(plain(whole), ensure_ascii=False, allow_nan=False)
-    if indent is not None:
-        # json.dumps would indent three times slower; bytes, since names of files may be no UTF-8.
-        encoded = msgspec.json.format(text.encode("utf-8", "surrogatepass"), indent=indent)
-        text = encoded.decode("utf-8", "surrogatepass")
+    text = json.dumps(plain(whole), ensure_ascii=False, allow_nan=False, indent=indent)
     return _NOT_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
