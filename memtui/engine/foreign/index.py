@@ -84,12 +84,11 @@ NO_WORKSPACE: Final = "the workspace is not known"
 _NO_FILE_NAME: Final = "no file can have this name"
 
 
-def base_status(opened: Opened, facts: AgentFacts, vectors: GivenVectors | None) -> IndexStatus:
+def base_status(opened: Opened, facts: AgentFacts) -> IndexStatus:
     """Return the status of an index before it is examined; no text or vector is read."""
     layout, identity = opened.layout, facts.identity
     files, chunks = rows.counts(opened, layout.files), rows.counts(opened, layout.chunks)
     provider = facts.search.provider if facts.search is not None else identity.provider
-    origin = f", from {safe_line(vectors.path.name)}" if vectors is not None else ""
     return IndexStatus(
         state=IndexState.READY,
         root=str(facts.target.workspace or ""),
@@ -119,7 +118,7 @@ def base_status(opened: Opened, facts: AgentFacts, vectors: GivenVectors | None)
             chosen_because=facts.because,
             opened=opened.how.value,
             app_version=rows.versions(opened)[1],
-            query_vectors=f"{identity.provider or '?'}/{identity.model or '?'}{origin}",
+            query_vectors=f"{identity.provider or '?'}/{identity.model or '?'}",
         ),
     )
 
@@ -146,7 +145,7 @@ class OpenClawIndex(Index):
         # The engine thread opens the file again: a connection belongs to one thread.
         with closing(database):
             self.facts = facts = database.read(lambda opened: read_facts(opened, target, profile))
-            self._base = database.read(lambda opened: base_status(opened, facts, vectors))
+            self._base = database.read(lambda opened: base_status(opened, facts))
         self.root = target.workspace or target.database.parent
         self.ranking = facts.ranking
         """The ranking that the agent is configured for, used when a search names none."""
@@ -296,8 +295,7 @@ class OpenClawIndex(Index):
                 ),
                 snapshot=False,
             )
-            vectors = self.legs.query_vectors.from_file
-            return truth, database.read(lambda opened: base_status(opened, facts, vectors))
+            return truth, database.read(lambda opened: base_status(opened, facts))
 
 
 class AgentTranscripts(TranscriptStore):
