@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from memtui.data import read_table
 from memtui.model import FEATURES, Drop, Evidence, Hit, Leg, Ranked
-from memtui.ranking.trace import best_passage, first_citing
+from memtui.ranking.trace import best_passage
 
 _CUTS: Final = read_table("strength.toml")
 
@@ -43,10 +43,8 @@ def measure(ranked: Ranked, scored: Hit | Drop) -> Match | None:
     In context: by the weighted sum of its `absolute_numbers`. Else strong: it holds more than half
     of the query's words, and not only a letter, its name is the query, or its cosine is above that
     of any nonsense. Weak: it holds one word, or its cosine is above that of half the nonsense. The
-    cosine counts for models in `strength.toml` alone. The same lines match as in the first result
-    that cites them.
+    cosine counts for models in `strength.toml` alone.
     """
-    scored = first_citing(ranked, scored) or scored
     pool, share, holds_words = ranked.pool, 0.0, False
     if not pool.is_scored:
         return None

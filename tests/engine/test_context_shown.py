@@ -111,7 +111,9 @@ def test_a_result_that_cites_a_line_again_says_so() -> None:
     ranked = rank(replace(found, passages=passages), ON, now=datetime(2026, 2, 1, tzinfo=UTC))
     told = {hit.chunk.id: aside_words(ranked, hit) for hit in ranked.hits}
     assert told == {"one": "", "two": "same lines as #1", "else": ""}
-    assert [strength(ranked, hit) for hit in ranked.hits] == ["strong", "strong", "weak"]
+    assert [strength(ranked, hit) for hit in ranked.hits] == ["strong", "weak", "weak"], (
+        "of its own numbers"
+    )
     rows = [draw_hit(hit, RowContext(2, 1.0, ranked), 80).plain for hit in ranked.hits]
     assert ["same lines as #1" in row for row in rows] == [False, True, False]
     assert "same lines as #1" in verdict_words(ranked, ranked.hits[1])
