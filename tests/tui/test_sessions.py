@@ -586,6 +586,10 @@ async def test_another_machine_is_asked_only_what_is_asked_for(
         await talks.read(TALK)
         await talks.press("A")
         await talks.shows("Agent searches, this conversation  3", "of 2 searches")
+        assert pane.comparison.choose(pane.comparison.rows[-1].id, by_user=True)
+        assert (pane.comparison.cursor or 0) > 0
+        pane.calls_list.action_move(1)
+        await run.until(lambda: pane.comparison.cursor == 0)
         status = run.engine.index.status()
         provider = replace(status.provider, remote=True, address="api.example.org")
         distant = replace(status, provider=provider)
