@@ -118,6 +118,8 @@ class Shown(Struct, frozen=True):
     """Whose shown score does not depend on any parameter: exact names."""
     strict: Flags
     filling: Flags
+    is_plain: bool
+    """True if a candidate passes on its own score alone, as long as the list is full."""
 
 
 def state_before_cut(columns: Columns, ranking: Ranking, seed: Seed) -> State:
@@ -146,8 +148,11 @@ def listing(state: State) -> tuple[tuple[int, ...], list[Curve]]:
         second = order[shown.filling[order]] if len(first) < k else order[:0]
         for members in (first, second):
             margins += order_margins(state, members, min(k, len(members)))
-        return tuple(rows), margins + minimum_margins(state, shown)
-    margins += minimum_margins(state, shown)
+        # No margin is between what both fail the minimum.
+        certain = shown.is_plain and shown.exact is state.exact and len(rows) == k
+        looked_at = np.array(rows, dtype=np.intp) if certain else order
+        return tuple(rows), margins + minimum_margins(state, shown, looked_at)
+    margins += minimum_margins(state, shown, order)
     if shown.filling.any():
         margins += order_margins(state, order, len(order))
     rows = []
@@ -186,18 +191,18 @@ def shown_scores(state: State) -> Shown:
         exact = np.where(fixed, columns.project, exact)
         public = constant(np.where(fixed, columns.project, 0.0))
         curve = curve.scaled((~fixed).astype(np.float64)) + public
-    minimum = ranking.min_score
+    minimum, is_plain = ranking.min_score, True
     if minimum is not None and runs(ranking, Stage.MIN_SCORE):
         strict = exact >= minimum
         passing = int(strict[state.order].sum())
         match ranking.min_score_rule:
             case MinScoreRule.FILL if passing:
-                filling = ~strict & columns.fillable
+                filling, is_plain = ~strict & columns.fillable, passing >= ranking.k
             case MinScoreRule.FILL:
-                strict = (exact >= 0) & columns.named
+                strict, is_plain = (exact >= 0) & columns.named, False
             case MinScoreRule.RELAXED if not passing:
-                strict = (exact >= relaxed_minimum(ranking)) & columns.named
-    return Shown(exact, curve, fixed, strict, filling)
+                strict, is_plain = (exact >= relaxed_minimum(ranking)) & columns.named, False
+    return Shown(exact, curve, fixed, strict, filling, is_plain)
 
 
 def _select_passing(state: State, shown: Shown, order: Iterable[int], k: int) -> list[int]:
@@ -221,10 +226,11 @@ def _mmr_then_minimum(state: State, shown: Shown, k: int, margins: list[Curve]) 
     """Return the list where MMR orders everything and the minimum drops from it."""
     everyone, places = state.order, state.columns.range
     strict = everyone[shown.strict[everyone]]
+    is_full = len(strict) >= k
     # How many strict ones, and how many behind them, the list has places for.
     missing, free = k, 0
     used_places: set[int] = set()
-    if len(strict) < k:
+    if not is_full:
         used_places = set(places[strict].tolist())
         fresh = set(places[everyone[shown.filling[everyone]]].tolist()) - used_places
         missing, free = len(strict), min(k - len(strict), len(fresh))
@@ -245,7 +251,8 @@ def _mmr_then_minimum(state: State, shown: Shown, k: int, margins: list[Curve]) 
         if missing <= 0 and free <= 0:
             break
         sequence += diversified(state, group, margins, is_enough)
-    margins += minimum_margins(state, shown)
+    looked_at = np.array(sequence, dtype=np.intp) if shown.is_plain and is_full else everyone
+    margins += minimum_margins(state, shown, looked_at)
     return _select_passing(state, shown, sequence, k)
 
 
@@ -260,9 +267,8 @@ def order_margins(state: State, members: Indices, first: int) -> list[Curve]:
     return state.above(upper[together], lower[together])
 
 
-def minimum_margin(state: State, shown: Shown, minimum: float) -> Curve:
-    """Return how far the candidates are from a minimum, on the side where they are counted."""
-    rows = state.order
+def minimum_margin(state: State, shown: Shown, minimum: float, rows: Indices) -> Curve:
+    """Return how far these candidates are from the minimum, on the side where they are counted."""
     passes = shown.exact[rows] >= minimum
     if state.logs is None or state.signs is None or minimum < 0:
         return on_side(shown.curve[rows].minus(state.unit.scaled(minimum)), passes)
@@ -281,17 +287,19 @@ def on_side(margin: Curve, passes: Flags) -> Curve:
     return margin.scaled(np.where(passes, 1.0, -1.0))
 
 
-def minimum_margins(state: State, shown: Shown) -> list[Curve]:
-    """Return what keeps who passes the minimum, by which rule."""
+def minimum_margins(state: State, shown: Shown, rows: Indices) -> list[Curve]:
+    """Return what keeps who passes the minimum, by which rule; `rows` when each is on its own."""
     ranking, everyone = state.ranking, state.order
     minimum = ranking.min_score
     if minimum is None or not runs(ranking, Stage.MIN_SCORE):
         return []
-    margins, rule = [minimum_margin(state, shown, minimum)], ranking.min_score_rule
-    if rule is MinScoreRule.PLAIN or (shown.exact[everyone] >= minimum).any():
+    if shown.is_plain:
+        return [minimum_margin(state, shown, minimum, rows)]
+    margins = [minimum_margin(state, shown, minimum, everyone)]
+    if (shown.exact[everyone] >= minimum).any():
         return margins
-    if rule is MinScoreRule.FILL:
-        return [*margins, minimum_margin(state, shown, 0.0)]
+    if ranking.min_score_rule is MinScoreRule.FILL:
+        return [*margins, minimum_margin(state, shown, 0.0, everyone)]
     lower, follows_weight = relaxed_minimum(ranking), ranking.relaxed_min_score is None
     moves = state.seed.parameter is Parameter.VECTOR_WEIGHT
     weight, slope = np.asarray(ranking.keyword_weight), np.asarray(-1.0 if moves else 0.0)
@@ -301,7 +309,7 @@ def minimum_margins(state: State, shown: Shown) -> list[Curve]:
         passes = shown.exact[everyone] >= lower
         margins.append(on_side(shown.curve[everyone].minus(limit), passes))
     else:
-        margins.append(minimum_margin(state, shown, lower))
+        margins.append(minimum_margin(state, shown, lower, everyone))
     if follows_weight:
         margins.append(keyword_weight.minus(constant(minimum)).sided())
     return margins
