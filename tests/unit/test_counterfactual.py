@@ -194,7 +194,7 @@ def counted_stretches(ranking: Ranking, found_in: CandidatePool, chunk_id: str) 
     problem = Problem(found_in, ranking, NOW, chunk_id)
     axis = Axis(problem, Parameter.HALF_LIFE)
     start = axis.coordinate(ranking.decay.half_life_days)
-    return sum(len(list(walk(axis, start, step))) for step in (1, -1))
+    return sum(len(list(walk(axis, start, step, problem.row))) for step in (1, -1))
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,8 @@ from memtui.ranking.counterfactual.scores import (
     State,
     constant,
     fused_state,
+    reach,
+    reaches,
     tier_groups,
 )
 from memtui.ranking.pipeline import runs
@@ -62,9 +64,7 @@ def diversified(
     if state.seed.parameter is None:
         # Nothing moves: no list is walked away from.
         return rows
-    # What keeps the best and the worst of these where they are.
-    best, worst = members[[int(values.argmax())]], members[[int(values.argmin())]]
-    margins += [state.over(best, members), state.over(members, worst)]
+    margins += span_margins(state, members)
     left = np.ones((len(order), len(members)), dtype=bool)
     for step, position in enumerate(order):
         left[step:, position] = False
@@ -89,6 +89,13 @@ def diversified(
         decided = state.above(members[upper[equal]], members[other[equal]])
         margins += [curve.sided() for curve in decided]
     return rows
+
+
+def span_margins(state: State, members: Indices) -> list[Curve]:
+    """Return what keeps the best and the worst of these where they are."""
+    values = state.exact[members]
+    best, worst = members[[int(values.argmax())]], members[[int(values.argmin())]]
+    return [state.over(best, members), state.over(members, worst)]
 
 
 def _preferred(
@@ -137,7 +144,7 @@ def listing(state: State) -> tuple[tuple[int, ...], list[Curve]]:
     order = state.order
     if not order.size or k == 0:
         return (), state.margins
-    shown, margins = shown_scores(state), [*state.margins, *state.kinks()]
+    shown, margins = shown_scores(state), [*state.margins, *state.kinks(order)]
     if runs(state.ranking, Stage.MMR) and not _mmr_is_last(state.ranking):
         return tuple(_mmr_then_minimum(state, shown, k, margins)), margins
     kept_rows = _select_passing(state, shown, order, k)
@@ -313,3 +320,60 @@ def minimum_margins(state: State, shown: Shown, rows: Indices) -> list[Curve]:
     if follows_weight:
         margins.append(keyword_weight.minus(constant(minimum)).sided())
     return margins
+
+
+def absence_reach(state: State, target: int, direction: int) -> float:
+    """Return how far the parameter may move with a row out of the list; 0 where that is not clear.
+
+    A candidate below the minimum is out, however the others stand, and so is one with k rivals
+    that beat it even if MMR counted the most against them and nothing against it. This saves most
+    runs of MMR.
+    """
+    ranking, alone = state.ranking, np.array([target])
+    # Where nothing but the scores counts, a rival that outgrows its curve is all the more ahead.
+    is_mixed = runs(ranking, Stage.MMR) or runs(ranking, Stage.RERANK)
+    margins = [*state.margins, *state.kinks(state.order if is_mixed else alone)]
+    if target not in state.order:
+        return reach(margins, direction)
+    shown, rule = shown_scores(state), ranking.min_score_rule
+    passes = bool(shown.strict[target])
+    passing = state.order[shown.strict[state.order]]
+    # What neither passes nor may fill is out, while others pass.
+    may_enter = passes or shown.filling[target]
+    if not shown.is_plain and (may_enter or not (shown.filling.any() and passing.size)):
+        return 0.0
+    minimum = ranking.min_score if runs(ranking, Stage.MIN_SCORE) else None
+    if minimum is not None and not (passes and rule is MinScoreRule.PLAIN):
+        margins.append(minimum_margin(state, shown, minimum, alone))
+    needed, rivals = 0, constant(np.zeros(0))
+    if minimum is not None and not passes:
+        if rule is MinScoreRule.FILL and state.columns.fillable[target]:
+            needed, rivals = ranking.k, minimum_margin(state, shown, minimum, passing)
+        elif rule is not MinScoreRule.PLAIN:
+            witness = passing[[int(np.argmax(shown.exact[passing]))]]
+            margins.append(minimum_margin(state, shown, minimum, witness))
+    elif not runs(ranking, Stage.MMR):
+        groups = state.groups[passing]
+        same = passing[(groups == state.groups[target]) & (passing != target)]
+        needed = ranking.k - int((groups < state.groups[target]).sum())
+        rivals = state.over(same, alone)
+    else:
+        last, ahead, members = _mmr_is_last(ranking), 0, passing[:0]
+        for members in mmr_groups(state, passing if last else state.order):
+            if target in members:
+                break
+            ahead += int(shown.strict[members].sum())
+        others = np.flatnonzero(shown.strict[members] & (members != target))
+        against = -state.columns.nearest[members[others]]
+        place = np.flatnonzero(members == target)
+        needed, rivals = ranking.k - ahead, _preferred(state, members, others, place, against)
+        margins += span_margins(state, members)
+        margins += minimum_margins(state, shown, state.order) if last else []
+    if passes:
+        rivals = rivals[np.flatnonzero(rivals.value > 1e-12)]
+        if rivals.value.size < needed:
+            return 0.0
+    furthest = reach(margins, direction)
+    if needed <= 0:
+        return furthest
+    return min(furthest, float(np.sort(reaches(rivals, direction))[-needed]))

@@ -91,23 +91,27 @@ def constant(value: Floats | float) -> Curve:
     return Curve(array, nothing, nothing)
 
 
-def reach(margins: Sequence[Curve], direction: int) -> float:
-    """Return how far the parameter can move before any margin can be below 0; infinite if never.
+def reaches(margins: Curve, direction: int) -> Floats:
+    """Return how far the parameter can move before each margin can be below 0; infinite if never.
 
     `direction` is 1 upwards, -1 downwards. A margin that is 0 and falls reaches 0.
     """
-    nearest = math.inf
-    for margin in margins:
-        room, bend = np.maximum(margin.value, 0.0), margin.bend
-        speed = -direction * margin.slope
-        root = np.sqrt(speed * speed + 2 * room * bend)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            nearing = 2 * room / (speed + root)
-            leaving = (root - speed) / bend
-        reached = np.where(speed > 0, nearing, leaving)
-        reached = np.where((speed <= 0) & (bend == 0), np.inf, reached)
-        nearest = min(nearest, float(reached.min(initial=math.inf)))
-    return nearest
+    room = np.maximum(margins.value, 0.0)
+    speed = -direction * margins.slope
+    bend = margins.bend
+    root = np.sqrt(speed * speed + 2 * room * bend)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        nearing = 2 * room / (speed + root)
+        leaving = (root - speed) / bend
+    reached = np.where(speed > 0, nearing, leaving)
+    reached_at: Floats = np.where((speed <= 0) & (bend == 0), np.inf, reached)
+    return reached_at
+
+
+def reach(margins: Sequence[Curve], direction: int) -> float:
+    """Return how far the parameter can move before any margin can be below 0."""
+    each = (reaches(margin, direction) for margin in margins if margin.value.size)
+    return min((float(one.min()) for one in each), default=float("inf"))
 
 
 class Part(Struct, frozen=True):
@@ -162,6 +166,8 @@ class Columns(Struct, frozen=True):
     """Candidates that may fill free places although they are below the minimum."""
     overlap: Floats
     """The similarity of every two candidates, where MMR runs."""
+    nearest: Floats
+    """The greatest similarity of each candidate to any other."""
 
     def ranks(self, rows: Sequence[int]) -> dict[str, int]:
         """Return the 1-based ranks of the chunks of a list, best first."""
@@ -200,6 +206,8 @@ def columns_of(pool: model.CandidatePool, ranking: model.Ranking, now: datetime)
     ranges = _numbered((one.source, one.path, one.start_line, one.end_line) for one in chunks)
     named = np.isin(ranges, ranges[parts[model.Leg.KEYWORD].present])
     overlap = overlap_matrix(state, numbers) if runs(ranking, model.Stage.MMR) else np.zeros((0, 0))
+    others = overlap.copy()
+    np.fill_diagonal(others, 0.0)
     return Columns(
         rows=rows,
         vector=parts[model.Leg.VECTOR],
@@ -224,6 +232,7 @@ def columns_of(pool: model.CandidatePool, ranking: model.Ranking, now: datetime)
         named=named,
         fillable=named & (parts[model.Leg.VECTOR].mapped == 0),
         overlap=overlap,
+        nearest=others.max(axis=1, initial=0.0),
     )
 
 
@@ -300,13 +309,13 @@ class State(Struct, frozen=True):
         scores = replace(self, exact=values, curve=curve, unit=unit or self.unit, logs=logs)
         return replace(scores, order=order, earlier=earlier)
 
-    def kinks(self) -> list[Curve]:
-        """Return what keeps the best passages of the survivors the best: until then no score
-        outgrows its curve, below which it never is.
+    def kinks(self, rows: Indices) -> list[Curve]:
+        """Return what keeps the best passages of these the best: until then no score outgrows its
+        curve, below which it never is.
         """
         if self.behind is None:
             return []
-        return [self.behind[np.flatnonzero(np.isin(self.columns.owner, self.order))]]
+        return [self.behind[np.flatnonzero(np.isin(self.columns.owner, rows))]]
 
     def over(self, upper: Indices, lower: Indices) -> Curve:
         """Return the margins of the first candidates over the second by their scores, pair by pair.

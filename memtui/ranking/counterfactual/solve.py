@@ -39,7 +39,12 @@ from memtui.ranking.counterfactual.change import (
     range_of,
     value_of,
 )
-from memtui.ranking.counterfactual.margins import listing, shown_scores, state_before_cut
+from memtui.ranking.counterfactual.margins import (
+    absence_reach,
+    listing,
+    shown_scores,
+    state_before_cut,
+)
 from memtui.ranking.counterfactual.scores import (
     SMALLEST_EXPONENT,
     Columns,
@@ -59,6 +64,9 @@ WINDOW = 0.8
 
 GROWTH = 2.0
 """By at most exp() of this the bends of exponentials are overrated at the other end."""
+
+SHORTEST_PROOF = 16
+"""Proofs of absence that hold for fewer steps than so many are not worth their while."""
 
 DIGITS = 6
 """So many decimals are written at most; on a log scale so many digits behind the first."""
@@ -94,6 +102,12 @@ class Problem:
     def columns(self) -> Columns:
         """The candidates of the ranking as it runs."""
         return self.columns_under(self.ranking)
+
+    @cached_property
+    def row(self) -> int | None:
+        """The chunk among the candidates."""
+        ids = [row.chunk.id for row in self.columns.rows]
+        return ids.index(self.chunk_id) if self.chunk_id in ids else None
 
     def changed(self, parameter: Parameter, value: Value) -> model.Ranking:
         """Return the ranking with one parameter changed, as it runs."""
@@ -162,7 +176,7 @@ class Stretch(NamedTuple):
     """Values between which the list is the same; one value alone where candidates are equal.
 
     `start` and `end` of a walk are coordinates in its direction, `ranks` those of the chunks of the
-    list.
+    list; none where only so much is sure: the row that the walk looks for is not in it.
     """
 
     start: float
@@ -170,8 +184,11 @@ class Stretch(NamedTuple):
     ranks: dict[str, int]
 
 
-def walk(axis: Axis, start: float, direction: int) -> Iterator[Stretch]:
-    """Yield the stretches from a coordinate to the end of the range."""
+def walk(axis: Axis, start: float, direction: int, target: int | None = None) -> Iterator[Stretch]:
+    """Yield the stretches from a coordinate to the end of the range.
+
+    With a `target`, a row, the ranks are left out where it clearly is not in the list.
+    """
     low, high = axis.bounds
     problem, end = axis.problem, high if direction > 0 else low
     # Where scores bend, the bound is safe but seldom the change itself.
@@ -188,9 +205,12 @@ def walk(axis: Axis, start: float, direction: int) -> Iterator[Stretch]:
             window = min(window, GROWTH / oldest) if oldest > 0 else window
         ranking = problem.changed(axis.parameter, axis.value(here))
         state = state_before_cut(problem.columns, ranking, Seed(axis.parameter, here - window))
-        rows, margins = listing(state)
-        shortest, ranks = axis.step(here), problem.columns.ranks(rows)
-        far = min(reach(margins, direction), window or math.inf)
+        shortest, ranks = axis.step(here), dict[str, int]()
+        far = absence_reach(state, target, direction) if target is not None else 0.0
+        if far <= SHORTEST_PROOF * shortest:
+            rows, margins = listing(state)
+            ranks, far = problem.columns.ranks(rows), reach(margins, direction)
+        far = min(far, window or math.inf)
         there = here + direction * far
         if direction * (end - there) <= 0:
             yield Stretch(since, end, ranks)
@@ -277,7 +297,7 @@ def least_changes(
 
 def _solved(problem: Problem, parameter: Parameter) -> list[Change] | NoChangeReason:
     changes: list[Change | None] = []
-    is_candidate = problem.chunk_id in {row.chunk.id for row in problem.columns.rows}
+    is_candidate = problem.row is not None
     if not is_used(problem.pool, problem.ranking, parameter):
         return NoChangeReason.NOT_USED
     match parameter:
@@ -360,7 +380,7 @@ def _entries(
     assert isinstance(now, (int, float))
     first, last = axis.bounds
     start = min(last, max(first, axis.coordinate(now)))
-    for stretch in walk(axis, start, direction):
+    for stretch in walk(axis, start, direction, problem.row):
         edge = axis.value(stretch.start)
         if cost(problem.base, parameter, edge) >= below:
             return
