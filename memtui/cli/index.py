@@ -110,8 +110,7 @@ def _current_cost(session: Session) -> tuple[IndexStatus, RebuildCost]:
         return status, session.engine.providers.cost()
     from memtui.engine.providers.catalog import first_cost
 
-    settings = session.loaded.settings
-    return status, first_cost(Path(status.root), settings, status.provider)
+    return status, first_cost(Path(status.root), session.loaded.settings, status.provider)
 
 
 def progress_line(event: SyncProgressed) -> str:

@@ -151,8 +151,7 @@ def examine(
         nonlocal loaded
         # What is wrong is left out; the defaults hold where nothing else is left. It raises where
         # there is no place for settings on this machine.
-        loaded = SettingsFiles(env, root, flags).read()
-        yield from settings_checks(loaded)
+        yield from settings_checks(SettingsFiles(env, root, flags).read())
 
     def open_index(root: Path) -> Iterator[Check]:
         nonlocal listings
@@ -498,8 +497,7 @@ def probes_of(
         is_chosen = listing.is_requested or listing.is_actual or listing.is_fallback
         if not listing.works or ((listing.remote or listing.address) and not is_chosen):
             continue
-        where = f" at {listing.address}" if listing.address else ""
-        tell(f"asking {listing.name}{where}")
+        tell(f"asking {listing.name}" + (f" at {listing.address}" if listing.address else ""))
         yield probe(choice_for(embedding, listing.name))
 
 

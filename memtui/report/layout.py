@@ -312,8 +312,7 @@ class Layout(Struct, frozen=True):
 
 def text_of(report: Report, *, ascii_only: bool = False) -> str:
     """The report as text that no terminal acts on, one line for each row."""
-    lines = Layout(ascii_only=ascii_only).lines(report)
-    return "".join(f"{line.text}\n" for line in lines)
+    return "".join(f"{line.text}\n" for line in Layout(ascii_only=ascii_only).lines(report))
 
 
 def _widths(rows: Sequence[Sequence[str]]) -> list[int]:

@@ -213,8 +213,7 @@ def price_words(price: float | None, currency: str = "", as_of: str = "") -> str
     about = f"about {price:,.2f}" if price >= 0.01 else f"about {price:.4f}"
     if price < 0.0001:
         about = "less than 0.0001"
-    listed = f" (list price of {as_of})" if as_of else ""
-    return f"{about} {currency}".rstrip() + listed
+    return f"{about} {currency}".rstrip() + (f" (list price of {as_of})" if as_of else "")
 
 
 def tone_of(state: str) -> Tone:

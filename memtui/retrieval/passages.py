@@ -123,8 +123,7 @@ def unpack_pieces(packed: Any, passages: int) -> list[NDArray[np.int8]]:
     if not is_whole or len(packed) != head + PIECE_NUMBERS * int(counts.sum()):
         raise damaged("the word pieces of a chunk are not those that were written")
     rows = np.frombuffer(packed, np.int8, offset=head).reshape(-1, PIECE_NUMBERS)
-    ends = np.cumsum(counts).tolist()
-    return [rows[start:end] for start, end in pairwise([0, *ends])]
+    return [rows[start:end] for start, end in pairwise([0, *np.cumsum(counts).tolist()])]
 
 
 def has_pieces(connection: Connection) -> bool:

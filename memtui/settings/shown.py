@@ -85,8 +85,7 @@ def shown_variable(name: str) -> str:
     is_constant = name == name.upper() and "_" in name
     looks_random = len(name) >= _LONG_NAME and has_digit and not is_constant
     plain = name.replace("_", "")
-    is_name = plain.isascii() and plain.isalnum()
-    return name if is_name and not looks_random else MASK
+    return name if plain.isascii() and plain.isalnum() and not looks_random else MASK
 
 
 HIDDEN: Final = "…"

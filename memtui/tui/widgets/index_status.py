@@ -115,8 +115,7 @@ class IndexStatusPane(TextBlock):
         def lines(width: int) -> list[Content]:
             progress = status.progress
             meter = [progress_line(progress, width)] if progress is not None else []
-            shown = [state_line(status), *meter, *facts]
-            return [fmt.fit(line, width) for line in shown]
+            return [fmt.fit(line, width) for line in (state_line(status), *meter, *facts)]
 
         self.show(lines)
 

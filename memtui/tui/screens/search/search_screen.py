@@ -479,8 +479,7 @@ class SearchScreen(Screen[None]):
 
     def action_next_pane(self, step: int) -> None:
         if not self.is_small:
-            go = self.focus_next if step > 0 else self.focus_previous
-            go(IN_TAB_ORDER)
+            (self.focus_next if step > 0 else self.focus_previous)(IN_TAB_ORDER)
         elif isinstance(self.focused, Input):
             self.show_pane("results" if step > 0 else PANES[-1])
         elif 0 <= (at := PANES.index(self.pane) + step) < len(PANES):

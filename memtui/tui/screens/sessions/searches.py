@@ -58,8 +58,7 @@ class SearchesPane(Pane):
         self._of: str | None = None
         """Whose searches are listed: a path, empty for all, `None` before the first."""
         self._is_complete = False
-        self._compared: str | None = None
-        """The key of the search that is shown then and now."""
+        self._compared_key: str | None = None
         self._message: Sequence[Content] = [aside("No conversation is chosen.")]
         """A message in place of the searches."""
 
@@ -248,8 +247,8 @@ class SearchesPane(Pane):
         else:
             scores = "what the agent got → your list now"
             widget.border_title = Content.assemble("Then and now  ", (scores, fmt.MUTED))
-            is_same = self.calls_list.chosen_id == self._compared
-            self._compared = self.calls_list.chosen_id
+            is_same = self.calls_list.chosen_id == self._compared_key
+            self._compared_key = self.calls_list.chosen_id
             widget.set_rows(comparison_rows(replayed), widget.chosen_id if is_same else None)
 
     @on(RowList.Opened)

@@ -499,12 +499,10 @@ class TurnView(LineView, inherit_bindings=False):
             return Content("")
         if below == 0:
             time, is_open = local_time(self.turns, at), self._is_open(at)
-            width = self._width - MARGIN
-            return head_line(turn, time, is_open=is_open, width=width)
+            return head_line(turn, time, is_open=is_open, width=self._width - MARGIN)
         if below > len(block.spans):
             more = fmt.count(block.more, "more character")
-            text = f"… {more}: enter shows them"
-            return " " * INDENT + Content.styled(text, fmt.DIM)
+            return " " * INDENT + Content.styled(f"… {more}: enter shows them", fmt.DIM)
         start, end = block.spans[below - 1]
         marks = block.marks((start, end), self._terms, self._needle)
         mark = self.get_visual_style("turn-view--match", partial=True)
