@@ -151,7 +151,8 @@ def examine(
         nonlocal loaded
         # What is wrong is left out; the defaults hold where nothing else is left. It raises where
         # there is no place for settings on this machine.
-        yield from settings_checks(SettingsFiles(env, root, flags).read())
+        loaded = SettingsFiles(env, root, flags).read()
+        yield from settings_checks(loaded)
 
     def open_index(root: Path) -> Iterator[Check]:
         nonlocal listings
@@ -546,5 +547,4 @@ def provider_checks(
 def answer_words(result: ProbeResult) -> str:
     """Return what a provider answered, how fast, and from where."""
     took = "" if result.milliseconds is None else f" in {result.milliseconds:.1f} ms"
-    where = f" from {result.address}" if result.address else ""
-    return f"{result.detail}{took}{where}"
+    return f"{result.detail}{took}" + (f" from {result.address}" if result.address else "")
