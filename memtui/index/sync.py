@@ -40,7 +40,6 @@ _RECIPE: Final = "transcripts"
 _REGISTRIES: Final = "transcript_registries"
 # The rules by which notes were decoded; other rules read other text from those with warnings alone.
 _DECODING: Final = ("decoding", "2")
-_NO_LISTS: Final = "{}"
 # The file in which words of conversations that were removed still stand.
 _HOLDS_REMOVED: Final = "holds_removed"
 # The recipe of transcripts that were read in part by one and in part by another.
@@ -265,7 +264,7 @@ def index_files(
     anew = meta.get(_RECIPE, recipe) != recipe
     # Sessions that their program's list tells something else of than before.
     differing: list[SourceFile] = []
-    if sessions and stamps != meta.get(_REGISTRIES, _NO_LISTS):
+    if sessions and stamps != meta.get(_REGISTRIES, "{}"):
         before = registered_as(connection)
         differing = [
             file
