@@ -309,7 +309,8 @@ def message(name: str, keymap: Mapping[str, str] = {}, **values: str) -> Content
         values[name] = key_while_typing(match[1], keymap)
         return f"[bold $primary]${name}[/]"
 
-    return Content.from_markup(re.sub(r"<([\w.]+)>", key, _MESSAGES[name]), **values)
+    markup = re.sub(r"<([\w.]+)>", key, _MESSAGES[name])
+    return Content.from_markup(markup, **values)
 
 
 def nothing_found(ranked: Ranked, status: IndexStatus | None, keymap: Mapping[str, str]) -> Content:

@@ -394,11 +394,11 @@ class SearchController:
         keep = state.followed or keep
         hits = ranked.hits if self.sort == SORTS[0] else sorted_hits(ranked, self.sort)
         rows = [Row(hit.chunk.id, partial(draw_hit, hit, context), context.lines) for hit in hits]
+        view.results.opens = "read" * bool(rows)
         if rows:
             # One that is chosen in the other list leaves this one at its own.
             is_elsewhere = keep is not None and keep not in ranked.ranks
             own = view.results.chosen_id if is_elsewhere else keep
-            view.results.opens = "read"
             state.selected_id = view.results.set_rows(rows, own, first=True)
         else:
             state.selected_id = None
