@@ -132,8 +132,6 @@ class OwnIndex(Index):
             clock=clock,
         )
         self.cache = EmbeddingCache(folder.cache_path, writable=write)
-        self.recorded = read_marker(folder.folder)
-        """The provider's state at the end of the last index run, where it had to be explained."""
         self._thread = thread
         self._homes = homes
         self.settings_files = files
@@ -368,9 +366,7 @@ class OwnIndex(Index):
             return
         if self.watcher is not None and self.watcher.follower is not None:
             self.watcher.follower.forget(is_stopped=isinstance(event, SyncFailed))
-        if not self.indexer.is_writer:
-            self.recorded = read_marker(self.folder.folder)
-        elif not self.providers.is_untried:
+        if self.indexer.is_writer and not self.providers.is_untried:
             try:
                 write_marker(self.folder.folder, self.providers.state(lasting=True))
             except OSError as error:
@@ -395,7 +391,7 @@ class OwnIndex(Index):
         if damage := self.legs.damage:
             errors = (*status.errors, ErrorRecord(self._now(), "index", damage))
             status = replace(status, failure=damage, errors=errors)
-        provider, recorded = self.providers.state(), self.recorded
+        provider, recorded = self.providers.state(), read_marker(self.folder.folder)
         if recorded is not None and recorded.requested == provider.requested:
             # Where nothing was tried yet, or another program writes, what the last index run found.
             is_writer = indexer is not None and indexer.is_writer
@@ -438,7 +434,6 @@ class OwnIndex(Index):
         )
 
     def refresh_status(self, *, brief: bool = False) -> None:
-        self.recorded = read_marker(self.folder.folder)
         discovery, chosen = discover(self.scope), self.settings.transcripts
         # Of a memory that is only read, what is opted in never changes.
         if self.indexer is not None or chosen.sources or chosen.paths:
