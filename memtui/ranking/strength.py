@@ -99,6 +99,9 @@ def absolute_numbers(ranked: Ranked, scored: Hit | Drop) -> Mapping[str, float]:
 
 
 def is_all_weak(ranked: Ranked) -> bool:
-    """Tell whether nothing of a list matches well, as far as that was measured."""
-    strengths = {strength(ranked, hit) for hit in ranked.hits}
-    return bool(strengths) and strengths <= {Strength.WEAK, Strength.NONE}
+    """Tell whether nothing of a list matches well or has all words, as far as it was measured."""
+    matches = [measure(ranked, hit) for hit in ranked.hits]
+    strengths = {match and match.strength for match in matches}
+    shares = [share for match in matches if match is not None for share in match.shares]
+    has_all = any(name == "near_cover" and value == 1.0 for name, _, value in shares)
+    return bool(strengths) and strengths <= {Strength.WEAK, Strength.NONE} and not has_all

@@ -83,7 +83,7 @@ def strength_words(ranked: Ranked, scored: Hit | Drop) -> str:
     """Return the strength of a match, and the numbers or else the rule behind it."""
     if (match := measure(ranked, scored)) is None:
         return ""
-    cosine = "cosine" if Leg.VECTOR in scored.legs else "no meaning match"
+    cosine = "cosine" if Leg.VECTOR in scored.legs else "not among the nearest"
     shares = (
         f"{exact(weight)} × {FEATURE_WORDS.get(name, cosine)} {score(value)}"
         for name, weight, value in match.shares
