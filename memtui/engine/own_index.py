@@ -61,7 +61,7 @@ from memtui.model import (
     WatcherState,
 )
 from memtui.ranking.pipeline import LEAST_DEPTH, rank, runs
-from memtui.retrieval.connection import damaged
+from memtui.retrieval.connection import damaged, snapshot
 from memtui.retrieval.features import Similarity, locate_terms, measure_passages
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.maxsim import similarities
@@ -604,7 +604,7 @@ class OwnLegs(Legs):
         except IndexMissing:
             return None
         try:
-            with self._noting_damage():
+            with self._noting_damage(), snapshot(connection):
                 return function(connection)
         except Interrupted as error:
             # Only closing stops what is no search.
