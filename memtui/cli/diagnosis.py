@@ -102,7 +102,7 @@ def providers(invocation: Invocation) -> int:
     """List the embedding providers: state, model, dimensions, where text goes, what is missing."""
     from memtui.engine.doctor import listed_by
 
-    # 2 when the settings name one that does not exist, and the list all the same.
+    # What keeps the index from opening sets the code, and there is the list all the same.
     root = invocation.root_if_any()
     loaded = invocation.settings(root)
     embedding = loaded.settings.embedding

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
@@ -13,19 +12,13 @@ from msgspec.structs import replace
 
 from memtui.embedding.provider import Provider, ProviderIdentity
 from memtui.errors import ProviderError, SettingsError
-from memtui.settings.schema import OF_ONE_PROVIDER, EmbeddingSettings
+from memtui.settings.schema import OF_ONE_PROVIDER, PROVIDERS, EmbeddingSettings
 
 AUTO: Final = "auto"
 NONE: Final = "none"
 EMBEDDED_DEFAULT: Final = "minilm"
 AUTO_REMOTE: Final = ("openai", "gemini", "voyage", "mistral")
 """The services that `auto` may choose, in the order of OpenClaw's (OPENCLAW.md, section 10)."""
-PROVIDERS: Final = {
-    **dict.fromkeys(("minilm", "use-multilingual", "wordllama"), "memtui.embedding.packaged"),
-    "gguf": "memtui.embedding.gguf",
-    **dict.fromkeys((*AUTO_REMOTE, "ollama"), "memtui.embedding.remote"),
-}
-"""By name, the module whose `REGISTRATIONS` has the provider, and which is loaded for it."""
 
 
 class Registration(Struct, frozen=True):
@@ -53,12 +46,7 @@ def registration_of(name: str) -> Registration:
     if name in PROVIDERS:
         registrations: Mapping[str, Registration] = import_module(PROVIDERS[name]).REGISTRATIONS
         return registrations[name]
-    valid = (AUTO, *PROVIDERS, NONE)
-    nearest = difflib.get_close_matches(name.lower(), valid, n=1, cutoff=0.4)
-    meant = f'did you mean "{nearest[0]}"? ' if nearest else ""
-    raise SettingsError(
-        f'no embedding provider is named "{name}"', hint=f"{meant}valid: {', '.join(valid)}"
-    )
+    raise SettingsError(f'no embedding provider is named "{name}"')
 
 
 def resolve(choice: EmbeddingSettings) -> Registration | None:
@@ -66,7 +54,7 @@ def resolve(choice: EmbeddingSettings) -> Registration | None:
 
     `auto` is a configured local model whose file is there, then, where `allow_remote` says so,
     the first service whose key is found, else the embedded one. Raises `SettingsError` for a
-    name that does not exist.
+    name that does not exist, which no file of settings gives.
     """
     if choice.provider == NONE:
         return None
@@ -82,11 +70,8 @@ def resolve(choice: EmbeddingSettings) -> Registration | None:
 
 
 def requested_name(embedding: EmbeddingSettings) -> str:
-    """Return the provider that the settings mean; `none` for none, an unknown one as it is."""
-    try:
-        meant = resolve(embedding)
-    except SettingsError:
-        return embedding.provider
+    """Return the provider that the settings mean; `none` for none."""
+    meant = resolve(embedding)
     return meant.name if meant is not None else NONE
 
 

@@ -510,11 +510,8 @@ def provider_checks(
     by_name = {listing.name: listing for listing in listings}
     requested, fallback = requested_name(embedding), embedding.fallback
 
-    def check(role: str, key: str, name: str, code: int, aside: str = "") -> Check:
-        listing, result = by_name.get(name), results.get(name)
-        if listing is None:
-            hint = "`memtui providers` lists them"
-            return problem(key, f"no embedding provider is named {name}", hint, EXIT_SETTINGS)
+    def check(role: str, name: str, code: int, aside: str = "") -> Check:
+        listing, result = by_name[name], results.get(name)
         name += aside
         if result is not None and result.works:
             return Check(role, f"{name}: {answer_words(result)}")
@@ -532,10 +529,10 @@ def provider_checks(
         if fallback == NONE:
             second = Check("fallback", "none: without the provider, keyword search alone")
         elif fallback not in (AUTO, requested):
-            second = check("fallback", "embedding.fallback", fallback, EXIT_OTHER)
+            second = check("fallback", fallback, EXIT_OTHER)
             code = EXIT_OTHER if second.grade == "ok" else EXIT_PROVIDER
         aside = f" ({AUTO})" if embedding.provider == AUTO else ""
-        yield check("requested", "embedding.provider", requested, code, aside)
+        yield check("requested", requested, code, aside)
         if second is not None:
             yield second
     for result in probes:

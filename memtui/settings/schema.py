@@ -40,13 +40,14 @@ MOST_DIMENSIONS: Final = 16384
 """A vector of more numbers is taken for a wrong answer; real models give at most 4,096."""
 
 _TABLE: Final = read_table("settings.toml")
+PROVIDERS: Final[dict[str, str]] = _TABLE["providers"]
+"""By name, the module whose `REGISTRATIONS` has the provider, and which is loaded for it."""
 OF_ONE_PROVIDER: Final = tuple(_TABLE["of_one_provider"])
 """The keys of `[embedding]` that mean one provider and are not handed on to another."""
 _Share = Annotated[float, Meta(ge=0, le=1)]
 _Text = Annotated[str, Meta(max_length=4096)]
 _Prefix = Annotated[str, Meta(max_length=1000)]
 _Seconds = Annotated[float, Meta(gt=0, le=3600)]
-_Provider = Annotated[str, Meta(**_TABLE["text"]["provider"])]
 _IgnoredName = Annotated[str, Meta(**_TABLE["text"]["ignored_name"])]
 _Address = Annotated[str, Meta(**_TABLE["text"]["address"])]
 _Variable = Annotated[str, Meta(**_TABLE["text"]["variable"])]
@@ -83,10 +84,10 @@ class EmbeddingSettings(Table, frozen=True):
     Its `repr` names the provider and the model alone: an address or a command may hold a key.
     """
 
-    provider: _Provider = "auto"
+    provider: str = "auto"
     model: Annotated[str, Meta(max_length=256)] | None = None
     dimensions: Annotated[int, Meta(ge=1, le=MOST_DIMENSIONS)] | None = None
-    fallback: _Provider = "minilm"
+    fallback: str = "minilm"
     allow_remote: bool = False
     allow_insecure: bool = False
     send_credentials: bool = False
@@ -336,6 +337,12 @@ class Leaf(Struct, frozen=True):
         return [part for part in self.parts if isinstance(part, Meta)]
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The only values of a key that takes a provider; empty for any other key."""
+        is_provider = self.key in {"embedding.provider", "embedding.fallback"}
+        return ("auto", *PROVIDERS, "none") if is_provider else ()
+
+    @property
     def is_list(self) -> bool:
         """True if it takes several values."""
         return any(get_origin(part) is tuple for part in self.parts)
@@ -343,6 +350,8 @@ class Leaf(Struct, frozen=True):
     @property
     def rule(self) -> str:
         """The values, or each of a list, that it takes, in words that continue "must"."""
+        if self.names:
+            return f"be one of {', '.join(self.names)}"
         meta = next(iter(self.metas), Meta())
         if meta.description:
             return meta.description
@@ -361,7 +370,10 @@ class Leaf(Struct, frozen=True):
             if isinstance(value, str):
                 # An environment may have bytes that are no UTF-8.
                 value.encode()
-            return convert(value, self.type, strict=strict)
+            converted = convert(value, self.type, strict=strict)
+            if self.names and converted not in self.names:
+                raise ValueError
+            return converted
         except UnicodeEncodeError:
             rule = "be Unicode"
         except (ValueError, OverflowError, RecursionError):

@@ -43,7 +43,7 @@ from memtui.report.suggested_commands import completed
 from memtui.settings.files import make_private, remove_view
 from memtui.settings.load import Loaded
 from memtui.settings.schema import UiSettings
-from memtui.text.sanitize import safe_line
+from memtui.text.sanitize import safe, safe_line
 from memtui.tui.background import in_background, tell
 from memtui.tui.bindings import bindings, resolve_keymap
 from memtui.tui.commands import MemtuiCommands
@@ -492,9 +492,9 @@ class MemtuiApp(App[int]):
         return screen
 
     def opened_engine(self) -> Engine | None:
-        """Return the engine; where no memory is open yet the user is told so."""
+        """Return the engine; where no memory is open the user is told so, or why."""
         if self.engine is None:
-            self.notify("Still opening.", markup=False)
+            self.notify(safe(self.search_screen.engine_error) or "Still opening.", markup=False)
         return self.engine
 
     def forget_screens(self) -> None:

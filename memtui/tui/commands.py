@@ -89,7 +89,7 @@ class MemtuiCommands(Provider):
 
     def commands(self) -> Iterator[Command]:
         """Every command that can be given now: actions, the ranking, providers, themes."""
-        from memtui.embedding.registry import PROVIDERS
+        from memtui.settings.schema import PROVIDERS
 
         app = app_of(self.screen)
         # Textual's own have no id; what the key bar names comes first.

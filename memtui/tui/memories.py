@@ -141,6 +141,9 @@ class Memories:
         screen, error = self._app.search_screen, self._app.completed(error)
         if screen.is_built:
             screen.engine_error = error
+            if hasattr(self._app.screen, "CLOSING_KEYS"):
+                # A greeting would cover it.
+                self._app.screen.dismiss(None)
             screen.status_bar.show_note(error, error=True)
             screen.search.show_start()
 
@@ -248,8 +251,7 @@ class Memories:
         def is_worth_asking() -> bool:
             from memtui.tui.screens.providers import worth_asking
 
-            was_asked = folder.read_json(ASKED) is not None
-            if was_asked or not worth_asking(engine.providers.available()):
+            if folder.read_json(ASKED) or not worth_asking(engine.providers.available()):
                 return False
             # A state folder that cannot be written would ask for ever: no question then.
             folder.write_json(ASKED, {"asked": True})

@@ -126,9 +126,9 @@ def test_it_is_suspended_as_other_programs_are(root: Path, home: Path) -> None:
 def test_a_setting_that_keeps_a_memory_from_opening_is_read_again(root: Path, home: Path) -> None:
     config = home / "config/memtui/config.toml"
     config.parent.mkdir(parents=True)
-    config.write_text('[embedding]\nprovider = "nope"\n', encoding="utf-8")
+    config.write_text('[embedding]\nmodel = "nope"\n', encoding="utf-8")
     with terminal(str(root), home=home) as window:
-        window.shows("no embedding provider is named")
+        window.shows("cannot open this memory")
         config.write_text('[embedding]\nprovider = "none"\n', encoding="utf-8")
         window.press("F5", shows="no model: keyword match only")
         window.press("C-q")

@@ -12,7 +12,6 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from memtui.embedding import registry
 from memtui.embedding.provider import (
     Provider,
     ProviderIdentity,
@@ -25,7 +24,7 @@ from memtui.embedding.provider import (
 from memtui.embedding.registry import Registration, resolve
 from memtui.errors import IsCancelled, ProviderError, never, stop_if
 from memtui.model import Usage
-from memtui.settings.schema import EmbeddingSettings
+from memtui.settings.schema import PROVIDERS, EmbeddingSettings
 
 HASHED = "hashed"
 
@@ -142,7 +141,7 @@ def known_providers(*made: Registration) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for one in made:
             patch.setitem(REGISTRATIONS, one.name, one)
-            patch.setitem(registry.PROVIDERS, one.name, __name__)
+            patch.setitem(PROVIDERS, one.name, __name__)
         yield
 
 

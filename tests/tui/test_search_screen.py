@@ -925,7 +925,10 @@ async def test_a_memory_that_cannot_be_opened_says_why() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "cannot open this memory" in screen_text(app))
         assert "no [/] space ␛[2J left" in screen_text(app)
-        await pilot.press("escape", "r", "x", "e", "R", "q")
+        await pilot.press("escape", "2")
+        assert [one.message for one in app._notifications] == ["no [/] space ␛[2J left"]
+        assert "r try again" in screen_text(app).splitlines()[-1]
+        await pilot.press("r", "x", "e", "R", "q")
     assert app.return_code == 0
 
 

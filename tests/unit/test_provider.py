@@ -24,24 +24,10 @@ from memtui.settings.write import plan_provider
 from tests.support.embedding import known_providers, provider_identity, registered_hashed
 from tests.support.known import cases, load
 
-NAMES = "auto, minilm, use-multilingual, wordllama, gguf, openai, gemini, voyage, mistral, ollama"
-
 
 def test_none_is_keyword_search_by_wish() -> None:
     assert resolve(EmbeddingSettings(provider="none")) is None
     assert provider_identity(EmbeddingSettings(provider="none")) is None
-
-
-@pytest.mark.parametrize(
-    ("name", "nearest"),
-    [("minlm", "minilm"), ("MINILM", "minilm"), ("non", "none"), ("atuo", "auto")],
-)
-def test_an_unknown_name_names_the_nearest(name: str, nearest: str) -> None:
-    choice = EmbeddingSettings(provider=name)
-    for ask in (resolve, provider_identity):
-        with pytest.raises(SettingsError, match=f'did you mean "{nearest}"') as caught:
-            ask(choice)
-        assert f"valid: {NAMES}, none" in str(caught.value)
 
 
 def test_auto_never_takes_what_was_only_registered() -> None:

@@ -14,7 +14,7 @@ from memtui.engine.ports import Index, RebuildCost
 from memtui.engine.providers.failover import KEYWORD_ONLY, ProviderFailover, as_provider_error
 from memtui.errors import Cancelled, IsCancelled, MemtuiError, SettingsError, never
 from memtui.model import ProbeResult, ProviderListing, ProviderState
-from memtui.settings.schema import EmbeddingSettings, Settings
+from memtui.settings.schema import PROVIDERS, EmbeddingSettings, Settings
 from memtui.text.sanitize import safe_line
 
 
@@ -81,7 +81,7 @@ def provider_listings(
         second = providers.fallback
         fallback = second.identity.name if second is not None else registry.NONE
     listings = []
-    for name in registry.PROVIDERS:
+    for name in PROVIDERS:
         registration, choice = registry.registration_of(name), registry.choice_for(embedding, name)
         detail = hint = ""
         failure = model = dimensions = None

@@ -179,7 +179,7 @@ class SearchScreen(Screen[None]):
             def greet() -> None:
                 from memtui.tui.screens.dialogs import FirstRunHint
 
-                if self.is_current and not self.query_input.value:
+                if self.is_current and not (self.query_input.value or self.engine_error):
                     self.app.push_screen(FirstRunHint())
 
             in_background(
@@ -193,7 +193,7 @@ class SearchScreen(Screen[None]):
 
     def engine_opened(self, engine: Engine, options: UiOptions) -> None:
         """Start asking: the query that was typed meanwhile, or the recent notes."""
-        was_open, self.engine = self.engine is not None, engine
+        was_open, self.engine, self.engine_error = self.engine is not None, engine, ""
         if options != self.options:
             moved = options.root != self.options.root
             self.options, self.state.ranking = options, options.ranking
@@ -203,7 +203,7 @@ class SearchScreen(Screen[None]):
         if was_open:
             # What another memory answered is forgotten.
             self.state = SearchState(self.state.ranking, self.state.text)
-            self.status, self.engine_error, self.is_switched = None, "", False
+            self.status, self.is_switched = None, False
             self.results.set_rows(())
             self.near.set_rows(())
             self.notes.select(None)
@@ -283,11 +283,9 @@ class SearchScreen(Screen[None]):
         self._is_sync_requested = False
 
     def leg_changed(self, event: LegChanged) -> None:
-        if event.reason is not Reason.OK:
-            why = event.detail or reason_words(event.reason)
-            tell(self, safe_line(f"{leg_name(event.leg)}: {why}"), warning=True)
-        else:
-            tell(self, safe_line(f"{leg_name(event.leg)} answers again"))
+        is_ok = event.reason is Reason.OK
+        what = " answers again" if is_ok else f": {event.detail or reason_words(event.reason)}"
+        tell(self, safe_line(f"{leg_name(event.leg)}{what}"), warning=not is_ok)
         self.search.refresh()
 
     def action_sync(self) -> None:
@@ -315,12 +313,12 @@ class SearchScreen(Screen[None]):
         def begun() -> None:
             self._is_sync_requested = True
 
-        if self.engine is None:
-            tell(self, "Still opening.")
-        elif self.foreign:
+        if (engine := app_of(self).opened_engine()) is None:
+            return
+        if self.foreign:
             tell(self, f"{index_status.REBUILD_HINT}.")
-        elif not common.is_locked(self, self.engine):
-            ask_to_rebuild(self, self.engine, begun)
+        elif not common.is_locked(self, engine):
+            ask_to_rebuild(self, engine, begun)
 
     @on(Input.Changed, "#query")
     def query_changed(self, event: Input.Changed) -> None:
@@ -436,9 +434,10 @@ class SearchScreen(Screen[None]):
             return replace(binding, description="check again", tooltip=tooltip)
         if binding.id == "index.sync" and self.status and self.status.has_other_writer:
             return replace(binding, show=False, tooltip=WORDS["writer"]["not_now"])
-        if self.foreign and binding.id == "index.rebuild":
-            return replace(binding, description="")
-        return binding
+        if binding.id == "index.sync" and self.engine_error:
+            return replace(binding, description="try again")
+        is_none = self.foreign and binding.id == "index.rebuild"
+        return replace(binding, description="") if is_none else binding
 
     @property
     def part_in_front(self) -> RowList | None:
