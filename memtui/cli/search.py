@@ -147,7 +147,7 @@ def search_document(ranked: Ranked, status: IndexStatus, warnings: Sequence[str]
         "tokenizer": status.tokenizer,
     }
     if foreign is not None:
-        shown = {*foreign.__struct_fields__} - {"truth", "examining"}
+        shown = {*foreign.__struct_fields__} - {"truth", "examining", "given_vectors"}
         index["foreign"] = {name: getattr(foreign, name) for name in sorted(shown)}
     return {
         **search_entry(ranked),

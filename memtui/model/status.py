@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from memtui.model.chunks import EPOCH, SkippedFile
 from memtui.model.reasons import Failure, Reason
@@ -194,6 +194,8 @@ class ForeignStatus(Struct, frozen=True):
     app_version: str | None
     query_vectors: str
     """The origin of a query's vector, or what it would need."""
+    given_vectors: str | UnsetType = UNSET
+    """The queries that a given file has vectors of, for people; in no document."""
     truth: Truth | None = None
     """`None` until the index was examined."""
     examining: bool = False

@@ -11,7 +11,7 @@ from enum import Enum
 from pathlib import PurePath
 from typing import Any, Final, TypeAlias
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from memtui.model import Chunk, Drop, FileState, Hit, Ranked, Stage
 from memtui.ranking.strength import strength
@@ -39,7 +39,8 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, Struct):
-        return {name.rstrip("_"): plain(getattr(value, name)) for name in value.__struct_fields__}
+        fields = ((name, getattr(value, name)) for name in value.__struct_fields__)
+        return {name.rstrip("_"): plain(item) for name, item in fields if item is not UNSET}
     if isinstance(value, Mapping):
         return {str(plain(key)): plain(item) for key, item in value.items()}
     if isinstance(value, date):
@@ -83,13 +84,12 @@ def hit_entry(ranked: Ranked, hit: Hit, states: FileStates | None = None) -> dic
     """
     file_state = {} if states is None else {"file_state": states.get(hit.chunk.path)}
     numbers = {name: getattr(hit, name) for name in ("score", "effective", "legs", "stages")}
-    snippet = words.excerpt_of(hit, SNIPPET)[0]
     return {
         "rank": hit.rank,
         **_place(hit.chunk),
         "strength": strength(ranked, hit),
         **numbers,
-        "snippet": snippet,
+        "snippet": words.excerpt_of(hit, SNIPPET)[0],
         **_passage(hit),
         **file_state,
     }

@@ -184,9 +184,8 @@ def model_words(model: str | None, dimensions: int | None) -> str:
 def usage_words(usage: Usage) -> str:
     """Return how much was asked of a provider; `~` before tokens counted by length."""
     about = "~" if usage.estimated else ""
-    counts = {"request": usage.requests, "text": usage.texts}
-    parts = [words.count(number, noun) for noun, number in counts.items()]
-    return ", ".join([*parts, about + words.count(usage.tokens, "token")])
+    parts = words.count(usage.requests, "request"), words.count(usage.texts, "text")
+    return ", ".join((*parts, about + words.count(usage.tokens, "token")))
 
 
 def cost_words(cost: RebuildCost) -> str:
@@ -275,8 +274,7 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
     if status.has_other_writer:
         keeps = words.WORDS["writer"]["command" if now is None else "screen"]
         yield Row(("kept by", keeps.format(status.writer)), tone=Tone.WARN)
-    fails = provider.actual is None or is_fallback(provider)
-    tone = Tone.WARN if fails else Tone.PLAIN
+    tone = Tone.WARN if provider.actual is None or is_fallback(provider) else Tone.PLAIN
     yield Row(("provider", provider_summary(provider, whose)), tone=tone)
     if provider.actual is not None and provider.detail:
         yield Row(("why", brief(provider.cause)))
@@ -314,18 +312,14 @@ def _technical_rows(status: IndexStatus) -> Iterator[Row]:
         yield Row(("model", model_words(provider.model, provider.dimensions) + stored))
     yield Row(("vectors", words.WORDS["backend"].get(status.vector_backend, status.vector_backend)))
     if status.pieces:
-        of = f"{words.count(status.pieces, 'chunk')}, {size_words(status.piece_bytes)}"
-        yield Row(
-            ("pieces", f"word pieces of {of} (a vector for each word, to compare word by word)")
-        )
+        pieces = f"{words.count(status.pieces, 'chunk')}, {size_words(status.piece_bytes)}"
+        pieces = f"word pieces of {pieces} (a vector for each word, to compare word by word)"
+        yield Row(("pieces", pieces))
     yield Row(("tokenizer", status.tokenizer))
     if (stats := status.last_sync) is not None:
-        did = (
-            words.count(stats.chunks_written, "chunk", after=" written"),
-            f"{words.count(stats.chunks_embedded)} embedded",
-            words.count(stats.cache_hits, "cache hit"),
-        )
-        yield Row(("synced", ", ".join(did)))
+        written = words.count(stats.chunks_written, "chunk", after=" written")
+        hits = words.count(stats.cache_hits, "cache hit")
+        yield Row(("synced", f"{written}, {words.count(stats.chunks_embedded)} embedded, {hits}"))
 
 
 def state_words(state: IndexState | FileState) -> str:
@@ -430,18 +424,16 @@ def last_sync_words(stats: SyncStats, now: datetime | None = None) -> str:
 
 
 def _agent_rows(status: IndexStatus, foreign: ForeignStatus) -> Iterator[Row]:
-    queries = f"need vectors of {foreign.query_vectors}"
+    given = f"{foreign.given_vectors}; each must be" if foreign.given_vectors else "need vectors"
+    queries = f"{given} of {foreign.query_vectors}"
     if status.provider.actual == "none" or status.provider.model == "fts-only":
         queries = "by keywords alone: the index has no vectors"
-    facts = (
-        ("agent", foreign.agent or "not known"),
-        ("memory", status.root or "the workspace is not known: --root FOLDER names it"),
-        ("profile", f"{foreign.profile}: {foreign.chosen_because}"),
-        ("queries", queries),
-        ("holds", held_words(status, "row", " in the vector table")),
-    )
     yield Row(("state", state_words(status.state)), tone=tone_of(status.state))
-    yield from map(Row, facts)
+    yield Row(("agent", foreign.agent or "not known"))
+    yield Row(("memory", status.root or "the workspace is not known: --root FOLDER names it"))
+    yield Row(("profile", f"{foreign.profile}: {foreign.chosen_because}"))
+    yield Row(("queries", queries))
+    yield Row(("holds", held_words(status, "row", " in the vector table")))
 
 
 def _agent_technical_rows(status: IndexStatus, foreign: ForeignStatus) -> Iterator[Row]:

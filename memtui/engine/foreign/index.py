@@ -12,6 +12,7 @@ from glob import escape
 from pathlib import Path
 from typing import Final, TypeVar
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from memtui.bus import Bus, ForeignExamined
@@ -151,6 +152,8 @@ class OpenClawIndex(Index):
         """The ranking that the agent is configured for, used when a search names none."""
         self.chunk_tokens = facts.identity.chunk_tokens or self.chunk_tokens
         self.legs: AgentLegs = AgentLegs(database, facts, vectors, env)
+        given = vectors if facts.mode is not SearchMode.KEYWORD_ONLY else None
+        self._given = given.describe(facts.identity.vector_dims) if given is not None else UNSET
         self._thread, self._bus, self.now = thread, bus, now
         self._embedded = ProviderFailover(EmbeddingSettings(provider=EMBEDDED_DEFAULT))
         self.truth: Truth | None = None
@@ -236,7 +239,7 @@ class OpenClawIndex(Index):
             vector_backend=self.legs.backend,
             errors=(ErrorRecord(self.now(), "index", problem),) if problem else (),
             warnings=tuple(finding.message for finding in noted),
-            foreign=foreign,
+            foreign=replace(foreign, given_vectors=self._given),
         )
 
     def sync(self, *, rebuild: bool = False, wait: bool = False) -> None:

@@ -28,7 +28,7 @@ from memtui.settings.openclaw.read import RemoteAccess
 from memtui.settings.openclaw.releases import KEYWORD_ONLY_MODEL, NO_PROVIDER, default_model
 from memtui.settings.openclaw.schema import MemorySearchConfig
 from memtui.text.ecmascript import trim
-from memtui.text.sanitize import safe_line
+from memtui.text.sanitize import counted, safe_line
 
 TIMEOUT: Final = 10.0
 """Seconds for a query about another program's index, its second try included."""
@@ -157,13 +157,9 @@ class QueryVectors:
             from memtui.embedding.http import RequestContext
             from memtui.embedding.remote import ask_once
 
+            input_type = config.query_input_type or config.input_type
             request = service.query_request(
-                address,
-                model,
-                query,
-                headers=headers,
-                dimensions=dimensions,
-                input_type=config.query_input_type or config.input_type,
+                address, model, query, headers=headers, dimensions=dimensions, input_type=input_type
             )
             answer = ask_once(
                 request,
@@ -283,6 +279,13 @@ class GivenVectors(Struct, frozen=True):
     path: Path
     by_query: Mapping[str, Vector]
     for_all: Vector | None = None
+
+    def describe(self, dimensions: int | None) -> str:
+        """Say which queries have a vector of so many dimensions here; empty where none has."""
+        vectors = [one for one in (*self.by_query.values(), self.for_all) if one is not None]
+        fitting = sum(dimensions in (None, one.size) for one in vectors)
+        queries = counted(fitting, "query", "queries") if self.for_all is None else "every query"
+        return f"vectors of {queries} from {safe_line(self.path.name)}" if fitting else ""
 
     def of(self, query: str) -> Vector | None:
         """The vector of a query, as it is written or without the blanks around it."""

@@ -33,12 +33,11 @@ def state_line(status: IndexStatus) -> Content:
     """Return the state as glyph and words, with what it means: `◌ stale: 2 files waiting`."""
     details = [safe_line(words.state_detail(status))]
     if status.state in _NEXT and status.foreign is None:
-        is_other = status.has_other_writer
         # A rebuild would not bring the folder back.
         last = status.errors[-1].where if status.errors else ""
         is_folder = status.state is IndexState.ERROR and last == "folder"
         step = _NEXT["folder" if is_folder else status.state]
-        details.append("another memtui writes" if is_other else step)
+        details.append("another memtui writes" if status.has_other_writer else step)
     detail = ", ".join(filter(None, details))
     head = f"{glyphs.SIGNS['index'][status.state]} {words.state_words(status.state)}"
     style = STYLES[words.tone_of(status.state)]
@@ -162,7 +161,7 @@ def status_segments(status: IndexStatus) -> list[Content]:
             _segment(foreign.profile, "$primary"),
             _segment(counted_findings(foreign), "$state-warn"),
             _segment(counts, ""),
-            _segment(f"needs {foreign.query_vectors}", fmt.DIM),
+            _segment(foreign.given_vectors or f"needs {foreign.query_vectors}", fmt.DIM),
             _segment("read-only", fmt.DIM),
         ]
     else:
@@ -190,10 +189,8 @@ def provider_segment(provider: ProviderState) -> Content:
     place = words.place_words(provider.address, remote=provider.remote)
     if place == words.HERE:
         return Content.styled(f"{name}, here", style)
-    goes = f" → {place}"
-    return Content.assemble(
-        (name, style), (goes, place_style(provider.address, remote=provider.remote) or fmt.DIM)
-    )
+    style_there = place_style(provider.address, remote=provider.remote) or fmt.DIM
+    return Content.assemble((name, style), (f" → {place}", style_there))
 
 
 def _segment(text: str, style: str) -> Content:
