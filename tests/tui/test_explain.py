@@ -26,7 +26,7 @@ from memtui.model import (
     Reason,
     Rerank,
 )
-from memtui.model.inquiry import Passage, Passages, Place
+from memtui.model.inquiry import Passage, Passages, Place, WordChanges
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES
 from memtui.ranking.trace import find
@@ -326,6 +326,9 @@ async def test_two_columns_where_there_is_room_and_a_saved_file(
         document = json.loads(saved.read_text(encoding="utf-8"))
         assert (document["query"], document["shown"]) == ("router config", False)
         assert saved.stat().st_mode & 0o077 == 0
+        assert "a apply" in run.text.splitlines()[-1]
+        screen._take(replace(screen.explained, least=None, words=WordChanges((), 9)))
+        await run.until(lambda: "a apply" not in run.text.splitlines()[-1])
 
 
 async def test_a_change_is_of_the_asked_ranking_where_one_leg_ranks_alone(tmp_path: Path) -> None:

@@ -330,7 +330,7 @@ class ExplainScreen(Dialog[str | None], keys="explain"):
         explained, state = self.explained, self.search.state
         is_changed = (state.text, state.ranking) in state.replaced or bool(state.undoable)
         has_use = {
-            "apply": bool(explained.least or explained.words) and not explained.shown,
+            "apply": bool(self._changes_to_apply),
             "undo": self.follows and is_changed,
             "pin": explained.chunk is not None,
             "compare": explained.chunk is not None,
@@ -339,6 +339,12 @@ class ExplainScreen(Dialog[str | None], keys="explain"):
             "step(1)": self._place < len(self._subjects) - 1,
         }
         return dataclasses.replace(binding, show=binding.show and has_use.get(binding.action, True))
+
+    @property
+    def _changes_to_apply(self) -> list[Change | WordChange]:
+        explained = self.explained
+        parts = () if explained.shown else (explained.least, explained.words)
+        return [change for part in parts if part is not None for change in part.changes]
 
     def _reading_place(self) -> tuple[Widget, int] | None:
         """Return the section in the middle of the view and its line; `None` at the top."""
@@ -385,14 +391,12 @@ class ExplainScreen(Dialog[str | None], keys="explain"):
         self._gather()
 
     def action_apply(self) -> None:
-        explained, at = self.explained, self.query_one(ChangeList).at
-        parts = () if explained.shown else (explained.least, explained.words)
-        changes = [change for part in parts if part is not None for change in part.changes]
+        changes, at = self._changes_to_apply, self.query_one(ChangeList).at
         if at >= len(changes):
-            looking = {Part.LEAST, Part.WORDS} & explained.due and not explained.shown
+            looking = {Part.LEAST, Part.WORDS} & self.explained.due and not self.explained.shown
             tell(self, _STILL_LOOKING if looking else "Nothing to apply here.")
             return
-        choice: Change | WordChange = changes[at]
+        choice = changes[at]
         self._note = f"applied: {change_words(choice)}   u undo"
         self.follows = True
         self.search.notes.follow_chunk(self.chunk_id)
@@ -446,9 +450,8 @@ class ExplainScreen(Dialog[str | None], keys="explain"):
     def action_save_json(self) -> None:
         explained = self.explained
         if explained.inquiry is None:
-            looking = Part.INQUIRY in explained.due
             failed = "Nothing to export: it could not be explained."
-            tell(self, _STILL_LOOKING if looking else failed)
+            tell(self, _STILL_LOOKING if Part.INQUIRY in explained.due else failed)
             return
         name = f"explanations/explanation-{datetime.now():%Y-%m-%d-%H%M%S-%f}.json"
         make_text = partial(exported, explained, Format.JSON)
