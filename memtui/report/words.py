@@ -121,7 +121,8 @@ def nothing_words(ranked: Ranked) -> str:
         reasons.append(f"the best with {score(max(below))}")
     no_words = {Reason.EMPTY_QUERY, Reason.NO_TERMS}
     reasons += [reason_words(keyword.reason)] if keyword.reason in no_words else []
-    return ", ".join(reasons) or "no match in words or meaning"
+    is_whole = ranked.pool.states[Leg.VECTOR].status is LegStatus.OK
+    return ", ".join(reasons) or f"no match in words{' or meaning' if is_whole else ''}"
 
 
 def step_name(step: Leg | Stage | Station) -> str:
@@ -147,7 +148,7 @@ def leg_words(state: LegState) -> str:
     if state.status is LegStatus.OK:
         is_told = state.reason in {Reason.FILTERED, Reason.NARROWED} or not state.detail
         return "ok" if is_told else f"ok ({state.detail})"
-    if state.reason is Reason.NOT_REPRODUCIBLE and state.detail:
+    if state.reason in (Reason.NOT_REPRODUCIBLE, Reason.SCRIPT_NOT_SUPPORTED) and state.detail:
         return state.detail
     reason = reason_words(state.reason)
     detail = f": {state.detail}" if state.detail not in ("", reason) else ""
