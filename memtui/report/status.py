@@ -310,7 +310,9 @@ def _technical_rows(status: IndexStatus) -> Iterator[Row]:
     if provider.actual is not None:
         stored = f", index: {brief(status.made_by)}" if provider_change(status) else ""
         yield Row(("model", model_words(provider.model, provider.dimensions) + stored))
-    yield Row(("vectors", words.WORDS["backend"].get(status.vector_backend, status.vector_backend)))
+    if provider.actual is not None and status.vectors:
+        backend = status.vector_backend
+        yield Row(("vectors", words.WORDS["backend"].get(backend, backend)))
     if status.pieces:
         pieces = f"{words.count(status.pieces, 'chunk')}, {size_words(status.piece_bytes)}"
         pieces = f"word pieces of {pieces} (a vector for each word, to compare word by word)"

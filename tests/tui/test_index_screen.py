@@ -111,6 +111,7 @@ def test_what_is_wrong_is_among_the_facts() -> None:
     technical = dict(facts_of(status(), NOW, "technical"))
     assert technical["synced"].plain == "31 chunks written, 29 embedded, 2 cache hits"
     assert not technical.keys() & facts.keys(), "figures stand apart"
+    assert "vectors" not in dict(facts_of(replace(status(), vectors=0), NOW, "technical"))
     assert "cache" not in facts
     held = "codex 1 conversation, openclaw:main 21 conversations"
     assert facts["sources"].plain == f"{held} (3, then O, turns them on and off)"
