@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
@@ -153,6 +155,11 @@ async def test_lists_follow_the_index_and_enter_shows_a_row_in_full(
         assert "ready  1 left out: tab shows which, and why" in run.text
         assert len(run.app.screen_stack) == 3
         await run.press("escape")
+        monkeypatch.setattr(screen.engine.index, "status", status)
+        for seconds in (4, 5):
+            now = status().errors[0].at + timedelta(seconds=seconds)
+            monkeypatch.setattr(screen.engine, "now", Mock(return_value=now))
+            await run.press("tab", shows=f"{seconds} s ago memory/bad.md: 3 bytes")
         for size in ((80, 24), (40, 10), (1, 1), (120, 20)):
             await resize(run.pilot, size)
             await run.press("tab", "tab", "shift+tab")

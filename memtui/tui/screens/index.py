@@ -24,7 +24,7 @@ from memtui.model.status import FileState, FileTruth
 from memtui.report.layout import Row as ReportRow
 from memtui.report.layout import Tone
 from memtui.report.status import present_errors, state_words, status_sections, tone_of
-from memtui.report.words import WORDS
+from memtui.report.words import WORDS, ago
 from memtui.text.sanitize import safe_line
 from memtui.tui import fmt, glyphs
 from memtui.tui.bindings import bindings, key_name, next_of
@@ -114,9 +114,9 @@ class IndexScreen(Screen[None]):
         for name, shown in (("first", facts), ("second", facts_of(status, now, "technical"))):
             block = self.query_one(f"#index-{name}", TextBlock)
             block.show(partial(fact_lines, shown, column=LABEL))
-        # Ages are told to the minute.
+        ages = [ago(error.at, now) for error in status.errors]
         about = status.pending, status.skipped, status.errors, status.foreign, status.writer
-        listed = (*about, self.state_filter, now.minute)
+        listed = (*about, self.state_filter, ages)
         if listed != self._listed:
             self._listed = listed
             self._fill_lists(status, now)
