@@ -282,7 +282,7 @@ def command(
     attributes = dict(COMMANDS[name])
     attributes.pop("module", None)
     about = attributes.pop("about", "")
-    places = {*attributes.pop("on", ()), attributes.pop("place", "root")}
+    places = {*attributes.pop("on", ()), attributes.pop("place", "root"), "every"}
     rows = list(attributes.pop("arguments", ()))
     listed = attributes.pop("options", [])
     for row in listed if "on" in listed else [*listed, "on"]:

@@ -73,9 +73,10 @@ class TranscriptsScreen(Dialog[str], keys="transcripts"):
         """Look at the sources as they are now, then do something."""
 
         def take(sources: Sequence[TranscriptSource]) -> None:
-            writes = "" if self._files is None else WORDS["choice"]["written"]
-            later = "later" if self._files is None else "later_or_written"
-            writes += WORDS["choice"][later] * self._engine.index.status().has_other_writer
+            choice, can_write = WORDS["choice"], self._files is not None
+            later = choice["later"].format(choice["taken_in"] * can_write)
+            later *= self._engine.index.status().has_other_writer
+            writes = choice["written"] * can_write + later
             self.query_one("#transcripts-intro", Static).update(message("sources", writes=writes))
             before, shown = {*self.selected}, [*self.sources.values()]
             self.sources = {source.name: source for source in sources}
