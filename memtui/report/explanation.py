@@ -491,7 +491,7 @@ def _term_notes(terms: KeywordExplanation) -> Iterator[str]:
     if common := dict.fromkeys(text for text, df in phrases if 2 * df >= terms.rows):
         yield f"in half of the chunks or more, which counts as good as 0: {', '.join(common)}"
     if terms.missing:
-        yield f"the chunk lacks what is required: {', '.join(terms.missing)}"
+        yield f"the chunk does not hold {', '.join(terms.missing)} (required)"
     if terms.nowhere:
         yield f"in no chunk at all: {', '.join(terms.nowhere)}"
     for word in terms.pruned:

@@ -385,6 +385,8 @@ async def test_why_a_pinned_chunk_is_no_candidate_is_one_key_away(tmp_path: Path
         await run.press("x")
         screen = run.screen(ExplainScreen)
         assert screen.chunk_id == outside.id
+        await there(run, screen, Part.INQUIRY)
+        assert "the chunk does not hold router (required)" in str(report_of(screen.explained))
         assert "NOT SHOWN" in run.text
 
 
