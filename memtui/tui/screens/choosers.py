@@ -173,7 +173,7 @@ class PlacePrompt(Dialog[Place | None], keys="place"):
         typed, rows = self.query_one(Input).value.strip(), self.rows
         paths = completions(typed, self._paths or ())
         offered = dict.fromkeys(paths, "")
-        if typed and typed not in paths:
+        if typed and not {typed, parse_place(typed).path} & {*paths}:
             is_indexed = self._paths is None or parse_place(typed).path in self._paths
             offered[typed] = "" if is_indexed else "  use as typed (not indexed)"
 
