@@ -412,8 +412,9 @@ class OwnIndex(Index):
             excess = f"{-(-status.cache_excess // _MEGABYTE)} MB more than index.cache_mb allows"
             warnings.append(f"the vectors in use take {excess}: they are kept")
         view = leg.view if leg is not None else None
-        # Who writes makes the vectors of another provider anew without being asked.
-        state = state_of(status, provider, made_by if indexer is None else "")
+        # Who made a generation that nobody searched yet is not known here.
+        is_open = self.legs.live.generation == status.generation
+        state = state_of(status, provider, made_by if is_open else "")
         if state is IndexState.NO_INDEX and indexer is not None:
             # It begins by itself as soon as the watcher is there, or another memtui makes it.
             begins = self.watcher is not None and not (indexer.is_writer and indexer.has_run)

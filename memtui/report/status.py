@@ -61,9 +61,10 @@ def withheld_words(withheld: Sequence[SkippedFile]) -> str:
 def unread_words(status: IndexStatus) -> str:
     """Return how many chunks have no vector because of their script, and which model reads more."""
     counted = words.count(status.unread, "chunk", after=" in a script")
-    text = f"{counted} that {status.provider.model or 'the model'} does not read: found by words"
+    maker, _, model = status.made_by.partition("/")
+    text = f"{counted} that {model or 'the model'} does not read: found by words"
     reads_more = "use-multilingual"
-    is_other = status.provider.actual != reads_more
+    is_other = reads_more not in (maker, status.provider.actual)
     return f"{text} (the provider {reads_more} reads sixteen languages)" if is_other else text
 
 

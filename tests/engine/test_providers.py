@@ -363,7 +363,10 @@ def test_the_old_index_answers_with_its_own_model_until_the_new_one_is_there(sce
         state = vector_leg(engine, "a new query")
         assert (state.status, state.facts["model"]) == (LegStatus.OK, "model-one")
         assert scene.first.queries == ["a new query"]
+        engine.index.cancel()
         third.hanging.clear()
+        until(lambda: engine.index.status().state is IndexState.STALE)
+        engine.index.sync()
         settled(engine, "third")
         assert vector_leg(engine, "another query").facts["model"] == "model-three"
         assert engine.index.status().provider.dimensions == 8

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, Queue
@@ -61,10 +61,8 @@ def until(condition: Callable[[], bool]) -> None:
     pause: Queue[None] = Queue()
     while not condition():
         assert time.monotonic() < end, "it never came true"
-        try:
+        with suppress(Empty):
             pause.get(timeout=0.005)
-        except Empty:
-            continue
 
 
 def settled(engine: Engine, provider: str) -> None:

@@ -96,7 +96,7 @@ def test_what_is_wrong_is_among_the_facts() -> None:
     told = state_line(replace(status(IndexState.ERROR), errors=gone)).plain
     assert told.endswith("is not there, then it goes on by itself"), "a rebuild would not help"
     withheld = (SkippedFile("memory/a.md:7", Reason.HOLDS_CREDENTIAL),)
-    now = replace(status(IndexState.DEGRADED), withheld=withheld, unread=34)
+    now = replace(status(IndexState.DEGRADED), withheld=withheld, unread=34, made_by="openai/m3")
     waits = replace(now, skipped=(), errors=())
     assert what_is_listed(waits) == "2 waiting: tab shows which"
     leaving = replace(waits, removals={"memory/a.md": "gone"})
@@ -104,7 +104,7 @@ def test_what_is_wrong_is_among_the_facts() -> None:
     past = replace(status(), skipped=(), pending_count=0)
     assert what_is_listed(past).endswith("nothing waiting, what failed before is over"), past.errors
     facts = dict(index_facts(now, NOW))
-    assert facts["not read"].plain.startswith("34 chunks in a script that ")
+    assert facts["not read"].plain.startswith("34 chunks in a script that m3 does")
     assert facts["not sent"].plain.startswith("1 chunk with a credential: memory/a.md:7 ")
     assert facts["last error"].plain.startswith("timeout after 30 s  provider, 2 h ago")
     assert "401 from api.example" in facts["provider"].plain

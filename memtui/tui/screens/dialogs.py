@@ -194,9 +194,9 @@ def ask_to_rebuild(screen: Screen[Any], engine: Engine, begun: Callable[[], obje
             begun()
 
     def ask(cost: RebuildCost) -> None:
-        provider = engine.index.status().provider
-        name = provider.actual or provider.requested
-        files, chunks = fmt.count(cost.files, "file"), fmt.count(cost.chunks, "chunk")
+        status = engine.index.status()
+        name = status.provider.actual or status.provider.requested
+        files, chunks = fmt.count(cost.files, "file"), fmt.count(status.chunks, "chunk")
         facts = [
             ("read", Content.assemble(f"{files}, and write ", (chunks, "bold"), " again")),
             ("vectors", Content(f"by {words.brief(name)}")),
