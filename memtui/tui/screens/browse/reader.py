@@ -210,7 +210,7 @@ class Reader:
         if self.is_rendered and (refusal := too_much(source.lines)):
             tell(self._screen, f"{refusal}.")
         is_same = before is not None and before.path == source.path
-        if before is not None and is_same and source.state == "gone" and not any(source.lines):
+        if before is not None and is_same and source.detail == "file gone":
             detail = "file gone, no longer in the index"
             source = SourceText(source.path, before.lines, "gone", detail)
         # The chunk that is asked for, else that of the line, else the one before, else the first.
