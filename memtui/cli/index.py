@@ -88,7 +88,7 @@ def _announce(output: Output, session: Session) -> None:
     status, cost = _current_cost(session)
     parts = []
     if status.state is IndexState.NO_INDEX:
-        parts = [words.count(cost.files, "file"), cost_words(cost)]
+        parts = [words.count(cost.files, "file", after=" to read"), cost_words(cost)]
     elif cost.chunks:
         parts = [cost_words(cost)]
     if status.state is not IndexState.NO_INDEX and status.pending_count:
@@ -187,14 +187,14 @@ def _dry_run(invocation: Invocation, *, force: bool) -> int:
     }
     would = words.count(status.pending_count - len(status.removals), "file")
     if status.removals:
-        would += f" and take {words.count(len(status.removals), 'file')} out of it"
+        would += f" and take {words.count(len(status.removals), 'file')} out of the index"
     if status.without_vector and status.provider.model is not None:
         would += f", and make {words.count(status.without_vector, 'vector')} of chunks that wait"
     if is_rebuild and (status.chunks or cost.tokens_estimate):
         place = f"at {cost.address}" if cost.address else "on this machine"
-        would = f"{words.count(cost.files, 'file')} {place}: {cost_words(cost)}"
+        would = f"{words.count(cost.files, 'file')}; {place}: {cost_words(cost)}"
     notes = [f"memtui: not sent: {withheld_words(cost.withheld)}"] if cost.withheld else []
-    lines = [f"would index {would}"]
+    lines = [f"would read {would}"]
     return invocation.respond(document, lines, data=status.pending, notes=notes)
 
 

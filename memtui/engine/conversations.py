@@ -531,7 +531,7 @@ def transcript_sources(
         count, size = len(place.files), sum(file.size for file in place.files)
         detail = f"{count} conversation{'' if count == 1 else 's'}, {size_words(size)}; "
         with_text = sum(row.chunks > 0 for row in rows)
-        label = "to be indexed of each" if place.is_indexed else "would be indexed"
+        label = "to be indexed of each" if place.is_indexed else "would be indexed of each"
         label = "indexed of each" if with_text else label
         detail += "; ".join(filter(None, (f"{label}: {WHAT_IS_INDEXED}", destinations)))
         detail += f". {WRITTEN[place.kind]['calls_note']}." if place.kind is not None else ""

@@ -357,7 +357,7 @@ def state_detail(status: IndexStatus) -> str:
             }
             return ", ".join(text for text, is_so in waiting.items() if is_so)
         case IndexState.NO_INDEX if status.pending_count:
-            return words.count(status.pending_count, "file", after=" to index")
+            return words.count(status.pending_count, "file", after=" to read")
         case IndexState.DEGRADED if foreign is not None:
             findings = foreign.truth.findings if foreign.truth is not None else ()
             return finding_title(findings[0]).lower() if findings else ""

@@ -205,7 +205,7 @@ def exact(value: float, decimals: int = 2) -> str:
 
 
 def count(value: int, noun: str = "", plural: str = "", after: str = "") -> str:
-    """A whole number with its noun: `1,284`, `1 file`, `2 files to index`."""
+    """A whole number with its noun: `1,284`, `1 file`, `2 files to read`."""
     return counted(value, noun, plural).replace("-", MINUS, 1) + after
 
 

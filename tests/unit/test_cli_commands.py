@@ -362,7 +362,7 @@ def test_a_search_says_what_is_stale_and_names_no_command_that_is_refused(
         connection.execute("UPDATE chunks SET embedded = 0 WHERE id = 1")
         connection.execute("DELETE FROM vectors WHERE id = 1")
     assert "1 chunk waits for a vector; `memtui index" in memtui("search", "memory", *place).err
-    assert "index 0 files, and make 1 vector" in memtui("index", "--dry-run", *place).out
+    assert "read 0 files, and make 1 vector" in memtui("index", "--dry-run", *place).out
     (notes / "USER.md").write_text("# User, again\n")
     assert "`memtui index" in memtui("search", "memory", *place).err
     lock = WriterLock(folder)
