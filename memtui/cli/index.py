@@ -194,8 +194,7 @@ def _dry_run(invocation: Invocation, *, force: bool) -> int:
         place = f"at {cost.address}" if cost.address else "on this machine"
         would = f"{words.count(cost.files, 'file')}; {place}: {cost_words(cost)}"
     notes = [f"memtui: not sent: {withheld_words(cost.withheld)}"] if cost.withheld else []
-    lines = [f"would read {would}"]
-    return invocation.respond(document, lines, data=status.pending, notes=notes)
+    return invocation.respond(document, [f"would read {would}"], data=status.pending, notes=notes)
 
 
 def _follow(invocation: Invocation, output: Output, session: Session, bus: Bus) -> None:

@@ -132,8 +132,8 @@ class Engine(AbstractContextManager["Engine"]):
         `clock` (seconds) it is told when a provider that failed is asked again. `homes` are
         where transcripts are looked for, in the place of this machine's folders. What is written
         into `files` about their sources is taken in while the memory is open. The `demo` has a
-        folder, conversations and a clock of its own. Raises `IndexUnusable` when the
-        index folder cannot be used, `SettingsError` for a provider or model that does not exist.
+        folder, conversations and a clock of its own, and takes no others in. Raises `IndexUnusable`
+        when the folder cannot be used, `SettingsError` for a provider or model that does not exist.
         """
         from memtui.engine.own_index import OwnIndex
         from memtui.index.generations import IndexFolder
@@ -142,7 +142,7 @@ class Engine(AbstractContextManager["Engine"]):
         if demo:
             from memtui.index.transcripts.discovery import demo_homes
 
-            data_dir, homes, now = demo_data_dir(), demo_homes(), now or demo_clock()
+            data_dir, homes, now, files = demo_data_dir(), demo_homes(), now or demo_clock(), None
         folder = IndexFolder((data_dir or data_dir_of(settings)) / workspace_id(root))
         if write:
             from memtui.retrieval.pool import import_numpy

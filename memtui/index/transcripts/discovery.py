@@ -116,6 +116,7 @@ def transcript_scope_of(
 ) -> TranscriptScope:
     """Return the scope of the settings; `homes` stands in for what `env` and `home` say."""
     chosen = settings.transcripts
+    is_demo = homes == demo_homes()
     if homes is None:
         # Where there is no home folder, `~` stays and names nothing.
         user = home or Path(os.path.expanduser("~"))
@@ -123,8 +124,8 @@ def transcript_scope_of(
     return TranscriptScope(
         root,
         homes,
-        chosen.sources,
-        tuple(path for path in chosen.paths if path.strip()),
+        tuple(one for one in chosen.sources if not is_demo or ":" not in one),
+        tuple(path for path in chosen.paths if path.strip() and not is_demo),
         rules_of(settings),
         chosen.max_line_bytes,
     )
