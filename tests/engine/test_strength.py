@@ -64,7 +64,6 @@ def test_in_context_answers_are_mostly_strong_and_nonsense_is_nothing(demo: Engi
     for query in NONSENSE:
         ranked = demo.search.ask(query, ranking=Ranking(context=context))
         assert {strength(ranked, hit) for hit in ranked.hits} <= {Strength.NONE}, query
-        assert is_all_weak(ranked) or not ranked.hits
     mention = demo.search.ask("supermarket", ranking=Ranking(context=context))
     assert {strength(mention, hit) for hit in mention.hits} == {Strength.WEAK, Strength.NONE}
     assert not is_all_weak(mention), "the word that was asked for is there"

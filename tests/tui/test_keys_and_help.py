@@ -29,6 +29,7 @@ from memtui.tui.options import UiOptions
 from memtui.tui.screens.dialogs import Confirm, FirstRunHint, HelpScreen, help_groups, rebuild_facts
 from memtui.tui.screens.explain import ExplainScreen
 from memtui.tui.widgets.bars import SCREENS
+from memtui.tui.widgets.lists import TextBlock
 from memtui.tui.widgets.preview import Preview
 from memtui.tui.widgets.timeline import HeatMap
 from tests.support.hostile import ALL
@@ -243,10 +244,10 @@ async def test_the_help_says_what_can_be_typed_and_what_the_signs_of_the_list_me
 ) -> None:
     async with running(memory.open, size=(100, 60), query="router") as run:
         await run.press(*keys)
-        titles = re.findall(r"│ (Query|Results) +│", run.text)
-        assert titles[0] == first
-        for explained in (*titles, *load("interface")["signs in the help"]):
-            assert re.search(rf"│ +{explained}", run.text)
+        text = run.app.screen.query_one("#help-text", TextBlock).render().plain
+        assert re.findall(r"(?m)^ *(Query|Results)$", text)[0] == first
+        for explained in load("interface")["signs in the help"]:
+            assert re.search(rf"(?m)^ *{explained}", text)
         await run.press(*"f1")
         assert re.search(r"│ +\? F1 +help", run.text)
         await run.press("backspace", "backspace", *"path:")

@@ -561,7 +561,7 @@ async def test_a_search_is_narrowed_to_a_file_and_what_fits_nothing_is_named(run
         await run.press("f")
         assert screen.query_input.value == "router"
         await run.search("tag:nosuch")
-        assert f"{nothing_words(screen.state.ranked)}: leave it out" in run.text
+        assert f"{nothing_words(screen.state.ranked)}: ask for less" in run.text
         assert "no chunk fits tag:nosuch" in run.text
         await run.press("escape", "comma")
         weights = re.findall(r"words covered nearby +(\S+)", all_lines(screen.panel.rows))

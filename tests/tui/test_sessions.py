@@ -563,7 +563,7 @@ async def test_the_choice_of_the_demo_is_not_written(memory: SmallMemory) -> Non
         await talks.press("question_mark", shows="on or off")
         assert "every source with a" in talks.run.text
         assert "keep the choice" not in talks.run.text
-        await talks.press("escape", "space", "w", shows="said in the 1 found:")
+        await talks.press("escape", "space", "w", shows="look in the 1 found")
         await talks.press("enter")
         await talks.run.until(lambda: "memtui ends.'" in str(talks.run.toasts))
 
