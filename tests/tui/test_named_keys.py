@@ -10,11 +10,12 @@ from textual.widgets import Input
 
 from memtui.settings.load import SettingsFiles
 from memtui.tui.bindings import is_typed
+from memtui.tui.screens.search import search_controller
 from memtui.tui.widgets.bars import ON_CLICK
 from tests.support.conversations import talk
 from tests.support.known import load
 from tests.support.small_memory import SmallMemory
-from tests.tui.harness import Running, dark, running
+from tests.tui.harness import Running, dark, running, settle
 
 STATES = load("interface")["states of screens"]
 """Keys that lead from the results of a query to a state."""
@@ -40,8 +41,10 @@ def situation(run: Running) -> list[Any]:
 
 @pytest.mark.parametrize("keys", STATES.values(), ids=STATES)
 async def test_every_key_that_is_named_has_an_effect(
-    keys: str, memory: SmallMemory, tmp_path: Path
+    keys: str, memory: SmallMemory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # What goes by itself is no effect of a key.
+    monkeypatch.setattr(search_controller, "NOTE_SECONDS", 600)
     homes = talk(tmp_path).homes
     files = SettingsFiles({"MEMTUI_CONFIG": str(tmp_path / "config.toml")})
     options = dark(root=memory.root, files=files)
@@ -55,7 +58,7 @@ async def test_every_key_that_is_named_has_an_effect(
             await run.search("router")
             for key in ("escape", *keys.split()):
                 await run.press(key)
-            screen, *_ = before = situation(run)
+            screen, focused, *_ = before = situation(run)
             named = named_keys(run)
             typed = [one for one in named if isinstance(run.app.focused, Input) and is_typed(one)]
             assert typed == []
@@ -68,7 +71,9 @@ async def test_every_key_that_is_named_has_an_effect(
                 # Back as a user goes: some keys do the opposite when they are pressed again.
                 await run.press("escape" if run.app.screen is not screen else key)
                 run.app.clear_notifications()
-                if situation(run)[:4] != before[:4]:
+                await settle(run.app, run.pilot)
+                before = situation(run)
+                if before[:2] != [screen, focused] or named_keys(run) != named:
                     break
     assert silent == []
     assert pressed

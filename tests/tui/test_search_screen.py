@@ -73,8 +73,6 @@ from tests.tui.harness import (
     until,
 )
 
-FULL = Ranking(decay=Decay(enabled=True), mmr=Mmr(enabled=True), min_score=0.2)
-
 WIDE = (120, 40)
 OPERATORS = "tag:home source:memory"
 """Of the line that shows what a query can have."""
@@ -705,11 +703,6 @@ async def test_a_changed_index_refreshes_the_results_and_a_note_that_is_gone_is_
         assert "searching" not in run.text
 
 
-BOTH = Ranking(decay=Decay(enabled=True), mmr=Mmr(enabled=True), k=6)
-
-OPTIONS = dark(ranking=BOTH)
-
-
 def look(ranked: Ranked | None) -> list[tuple[str, int, float, float]]:
     """What a list shows: ids, order and scores."""
     assert ranked is not None
@@ -762,7 +755,9 @@ async def test_keys_behind_one_that_leads_to_a_box_belong_into_the_box(memory: S
 
 
 async def test_every_kind_of_change_is_taken_back_to_the_same_list(memory: SmallMemory) -> None:
-    async with running(memory.open, options=OPTIONS, size=(160, 40), query="router config") as run:
+    both = Ranking(decay=Decay(enabled=True), mmr=Mmr(enabled=True), k=6)
+    options = dark(ranking=both)
+    async with running(memory.open, options=options, size=(160, 40), query="router config") as run:
         screen = run.app.search_screen
         times = count(0.0, 1.0)
         screen.rankings.clock = lambda: next(times)
