@@ -384,7 +384,8 @@ class OwnIndex(Index):
         return self.providers.local()
 
     def status(self) -> IndexStatus:
-        indexer, leg, identity = self.indexer, self.legs.vector_leg, self.legs.identity
+        opened, indexer = self.legs.opened, self.indexer
+        leg, identity = self.legs.vector_leg, self.legs.identity
         made_by = f"{identity.name}/{identity.model}" if identity is not None else ""
         status = indexer.snapshot() if indexer is not None else IndexerStatus()
         status = replace(status, **self._look)
@@ -412,9 +413,7 @@ class OwnIndex(Index):
             excess = f"{-(-status.cache_excess // _MEGABYTE)} MB more than index.cache_mb allows"
             warnings.append(f"the vectors in use take {excess}: they are kept")
         view = leg.view if leg is not None else None
-        # Who made a generation that nobody searched yet is not known here.
-        is_open = self.legs.live.generation == status.generation
-        state = state_of(status, provider, made_by if is_open else "")
+        state = state_of(status, provider, made_by if opened == status.generation else "")
         if state is IndexState.NO_INDEX and indexer is not None:
             # It begins by itself as soon as the watcher is there, or another memtui makes it.
             begins = self.watcher is not None and not (indexer.is_writer and indexer.has_run)
@@ -563,6 +562,8 @@ class OwnLegs(Legs):
         self.live = LiveIndex(folder)
         self.identity: ProviderIdentity | None = None
         """The maker of the live index's vectors; `None` for none, and before it was read."""
+        self.opened = 0
+        """The generation whose `identity` that is; set after it, to be read before it."""
         self._providers = providers
         self._is_filling = is_filling
         self._bus = bus
@@ -591,6 +592,7 @@ class OwnLegs(Legs):
                 self._view = self._view_stamp = None
                 self.damage = ""
                 self.identity = database.made_by(database.read_meta(connection))
+                self.opened = self.live.generation
                 if self._providers.identity is not None:
                     # Its vectors have to be loaded first, and how long that takes nobody knows.
                     self._expected[Leg.VECTOR] = max(self._expected[Leg.VECTOR], UNKNOWN_SECONDS)

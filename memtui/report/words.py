@@ -121,8 +121,7 @@ def nothing_words(ranked: Ranked) -> str:
         reasons.append(f"the best with {score(max(below))}")
     no_words = {Reason.EMPTY_QUERY, Reason.NO_TERMS}
     reasons += [reason_words(keyword.reason)] if keyword.reason in no_words else []
-    is_whole = ranked.pool.states[Leg.VECTOR].status is LegStatus.OK
-    return ", ".join(reasons) or f"no match in words{' or meaning' if is_whole else ''}"
+    return ", ".join(reasons) or "no match in words"
 
 
 def step_name(step: Leg | Stage | Station) -> str:
