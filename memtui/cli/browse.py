@@ -159,7 +159,7 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
     sections = [
         chunk_record.record_section(record),
         Section("text", "text", (Column(),), text),
-        chunk_record.terms_section(f"terms by their stems{rarest}", shown),
+        chunk_record.terms_section(f"terms as indexed{rarest}", shown),
         *chunk_record.neighbour_sections(neighbours, [one.term for one in shown]),
     ]
     names = ("id", "path", "source", "start_line", "end_line")

@@ -412,7 +412,6 @@ class OwnIndex(Index):
         if status.cache_excess:
             excess = f"{-(-status.cache_excess // _MEGABYTE)} MB more than index.cache_mb allows"
             warnings.append(f"the vectors in use take {excess}: they are kept")
-        view = leg.view if leg is not None else None
         state = state_of(status, provider, made_by if opened == status.generation else "")
         if state is IndexState.NO_INDEX and indexer is not None:
             # It begins by itself as soon as the watcher is there, or another memtui makes it.
@@ -425,7 +424,7 @@ class OwnIndex(Index):
             root=str(self.root),
             index_dir=str(self.folder.folder),
             provider=provider,
-            vector_backend=view.backend if view is not None else "not loaded",
+            vector_backend=leg.view.backend if leg and leg.view else "not loaded",
             tokenizer=TOKENIZER,
             watcher=self.watcher.state() if self.watcher is not None else WatcherState("off"),
             warnings=tuple(line for line in warnings if line),

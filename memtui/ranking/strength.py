@@ -102,6 +102,6 @@ def is_all_weak(ranked: Ranked) -> bool:
     """Tell whether nothing of a list matches well or has all words, as far as it was measured."""
     matches = [measure(ranked, hit) for hit in ranked.hits]
     strengths = {match and match.strength for match in matches}
-    shares = [share for match in matches if match is not None for share in match.shares]
-    has_all = any(name == "near_cover" and value == 1.0 for name, _, value in shares)
-    return bool(strengths) and strengths <= {Strength.WEAK, Strength.NONE} and not has_all
+    values = {(name, value) for match in matches if match for name, _, value in match.shares}
+    is_weak = bool(strengths) and strengths <= {Strength.WEAK, Strength.NONE}
+    return is_weak and ("near_cover", 1.0) not in values

@@ -123,7 +123,7 @@ def vectors_note(
 def provider_change(status: IndexStatus) -> str:
     """Return what differs between the live index and the provider it is to be built anew for.
 
-    `index is for minilm, settings say openai`; empty while nothing differs.
+    `index is for minilm, openai is chosen`; empty while nothing differs.
     """
     provider = status.provider
     is_open = status.state in (IndexState.INDEXING, IndexState.STALE)
@@ -133,7 +133,7 @@ def provider_change(status: IndexStatus) -> str:
     indexed, chosen = made_by, provider.actual
     if made_by == provider.actual:
         indexed, chosen = model, provider.model
-    return f"index is for {brief(indexed)}, settings say {brief(chosen or '')}"
+    return f"index is for {brief(indexed)}, {brief(chosen or '')} is chosen"
 
 
 def listing_words(listing: ProviderListing) -> str:

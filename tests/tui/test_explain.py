@@ -411,7 +411,7 @@ async def test_the_share_of_the_words_opens_to_their_table(tmp_path: Path) -> No
             await run.press("z", shows=column)
             await run.press("z")
             await run.until(lambda: column not in run.text)
-            await run.press("escape", "t", shows="indexed files")
+            await run.press("escape", "t", shows="files ─")
             await run.press("enter")
             await run.until(lambda: getattr(run.app.screen, "chunk_id", None) is not None)
             await run.press("z", shows=column)

@@ -63,7 +63,7 @@ def test_an_index_of_another_model_is_named() -> None:
         with_provider(OPENAI), state=IndexState.INDEXING, made_by="openai/text-embedding-3-large"
     )
     assert words.provider_change(building) == (
-        "index is for text-embedding-3-large, settings say text-embedding-3-small"
+        "index is for text-embedding-3-large, text-embedding-3-small is chosen"
     )
     for same in (
         replace(building, made_by="openai/text-embedding-3-small"),
@@ -123,7 +123,7 @@ async def _live_through(app: MemtuiApp, first: Service) -> None:
         await until(pilot, lambda: screen.engine is not None)
         engine = screen.engine
         assert engine is not None
-        await until(pilot, lambda: told("index is for spare, settings say first: rebuilding, ~"))
+        await until(pilot, lambda: told("index is for spare, first is chosen: rebuilding, ~"))
         assert told(" tokens to ")
         await press(pilot, *"heron")
         await until(pilot, lambda: shows("vectors by spare until those by first are there"))

@@ -154,7 +154,7 @@ def test_the_status_says_what_waits_and_the_command_that_makes_it(
 
     assert f"`memtui index --root {notes}`" in memtui("status", "--root", str(notes)).err
     index_by("wordllama")
-    told = "index is for wordllama, settings say minilm"
+    told = "index is for wordllama, minilm is chosen"
     assert "vectors are by wordllama/l2_supercat_256" in memtui("doctor", "--root", str(notes)).out
     assert memtui("index", "--dry-run", "--json", "--root", str(notes)).document["rebuild"]
     chunk = "1 chunk waits for a vector"

@@ -186,7 +186,7 @@ class PlacePrompt(Dialog[Place | None], keys="place"):
         rows.set_rows([Row(path, partial(draw, path)) for path in offered])
         title = "reading the paths…"
         if self._paths is not None:
-            title = fmt.count(len(self._paths), "indexed file")
+            title = fmt.count(len(self._paths), "file")
         rows.border_title = Content(title)
 
     def action_complete(self) -> None:

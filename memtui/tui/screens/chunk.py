@@ -234,7 +234,7 @@ class ChunkScreen(Screen[None]):
                 self.terms.chosen_id,
                 empty="keyword match sees no words here",
             )
-            self.terms.border_title = Content(f"Terms by their stems  {fmt.count(len(terms))}")
+            self.terms.border_title = Content(f"Terms as indexed  {fmt.count(len(terms))}")
             self.terms.border_subtitle = f"{self._sort} first · " + draw_key("o", "sort")
         self.query_one("#chunk-place", Static).update(place)
         rows: list[Row] = []

@@ -155,8 +155,8 @@ class Reader:
 
     def toggle_rendered(self) -> None:
         """Show the file as rendered Markdown, or as it is."""
-        if not self.path:
-            tell(self._screen, "Nothing to render: no file is shown.")
+        if self.source is None or not any(self.source.lines):
+            tell(self._screen, "Nothing to render: no text is shown.")
             return
         self.is_rendered = not self.is_rendered
         self.read_again()
