@@ -54,20 +54,12 @@ class PackagedModel(Struct, frozen=True):
 
     def identity(self, choice: EmbeddingSettings) -> provider.ProviderIdentity:
         """Return what `create` gives; raises `SettingsError` for what the provider lacks."""
-        if choice.model not in (None, self.model):
-            message = f'the provider "{self.name}" has no model "{choice.model}"'
-            raise SettingsError(message, hint=f'it has "{self.model}"')
+        for (key,), problem in choice.unmet(self.name):
+            raise SettingsError(f"{key}: {problem}")
         settings: dict[str, str | int] = {"provider": self.name, "model": self.model}
         dimensions = self.dimensions[0]
         if len(self.dimensions) > 1:
-            dimensions = dimensions if choice.dimensions is None else choice.dimensions
-            settings["dimensions"] = dimensions
-        if dimensions not in self.dimensions:
-            valid = ", ".join(map(str, self.dimensions))
-            raise SettingsError(
-                f'the provider "{self.name}" cannot give {dimensions} dimensions',
-                hint=f"valid: {valid}",
-            )
+            settings["dimensions"] = dimensions = choice.dimensions or dimensions
         settings |= self.files.values()
         fingerprint = provider.settings_fingerprint(settings | dict(self.settings))
         pieces = choice.word_pieces if self.has_pieces else None
@@ -306,14 +298,9 @@ class MiniLM:
         import numpy as np
 
         inputs = np.array([ids], dtype=np.int64)
-        answer: Any = self._session.run(
-            None,
-            {
-                "input_ids": inputs,
-                "attention_mask": np.ones_like(inputs),
-                "token_type_ids": np.zeros_like(inputs),
-            },
-        )
+        tensors = {"input_ids": inputs, "attention_mask": np.ones_like(inputs)}
+        tensors["token_type_ids"] = np.zeros_like(inputs)
+        answer: Any = self._session.run(None, tensors)
         hidden = answer[0][0]
         unit = hidden / np.linalg.norm(hidden, axis=1, keepdims=True)
         pieces = provider.clean_vectors((unit - self._mean) @ self._projection)

@@ -359,7 +359,8 @@ def in_force(layers: Mapping[Source, Layer]) -> Layer:
 def merge(layers: Mapping[Source, Layer]) -> tuple[Settings, list[Problem]]:
     """Return the settings of layers, strongest first, and where they contradict one another."""
     settings = convert(nested(values_in(in_force(layers))), Settings)
-    contradictions: dict[tuple[str, ...], str] = {}
+    embedding = settings.embedding
+    contradictions: dict[tuple[str, ...], str] = dict(embedding.unmet(embedding.provider))
     tokens, overlap = settings.chunking.tokens, settings.chunking.overlap
     if overlap >= tokens:
         message = f"chunking.overlap ({overlap}) must be below tokens ({tokens})"

@@ -118,6 +118,18 @@ class EmbeddingSettings(Table, frozen=True):
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         return [("provider", self.provider), ("model", self.model)]
 
+    def unmet(self, provider: str) -> Iterator[tuple[tuple[str, ...], str]]:
+        """Yield each key that asks a packaged provider for what it does not give, and why."""
+        if provider == "auto" and not self.allow_remote and not self.model_path:
+            provider = "minilm"
+        row = read_table("packaged_models.toml").get(provider)
+        if row and self.model not in (None, row["model"]):
+            shown = f"{shown_value('embedding.model', self.model)!r:.80}"
+            yield ("embedding.model",), f"must be {row['model']} for {provider}, not {shown}"
+        if row and row["dimensions"][1:] and self.dimensions not in (None, *row["dimensions"]):
+            rule = f"be one of {', '.join(map(str, row['dimensions']))} for {provider}"
+            yield ("embedding.dimensions",), f"must {rule}, not {self.dimensions}"
+
 
 class IndexSettings(Table, frozen=True):
     """The place of the index, and how it is kept up to date."""

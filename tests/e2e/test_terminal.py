@@ -126,7 +126,7 @@ def test_it_is_suspended_as_other_programs_are(root: Path, home: Path) -> None:
 def test_a_setting_that_keeps_a_memory_from_opening_is_read_again(root: Path, home: Path) -> None:
     config = home / "config/memtui/config.toml"
     config.parent.mkdir(parents=True)
-    config.write_text('[embedding]\nmodel = "nope"\n', encoding="utf-8")
+    config.write_text('[embedding]\nallow_remote = true\nmodel = "nope"\n', "utf-8")
     with terminal(str(root), home=home) as window:
         window.shows("cannot open this memory")
         config.write_text('[embedding]\nprovider = "none"\n', encoding="utf-8")

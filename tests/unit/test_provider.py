@@ -169,14 +169,14 @@ def files_of(file: Path, root: Path | None = None, **env: str) -> SettingsFiles:
 def test_keys_of_one_provider_go_and_stronger_ones_are_told(file: Path, tmp_path: Path) -> None:
     root = tmp_path / "notes"
     root.mkdir()
-    (root / ".memtui.toml").write_text('[embedding]\nprovider = "wordllama"\n')
+    (root / ".memtui.toml").write_text('[embedding]\nprovider = "gguf"\n')
     old = 'model="m"\ndimensions=3\nbase_url="https://h"\nkey_env="K"\nkey_command="c"\nprice=1\n'
     file.write_text(f'[embedding]\n{old}query_prefix="q"\ndocument_prefix="d"\n')
     env = {"MEMTUI_EMBEDDING__BASE_URL": "https://secret.example"}
     plan = plan_provider(files_of(file, root, **env), "minilm", is_other=True)
     assert plan.after == '[embedding]\nprovider = "minilm"\n'
     told = "\n".join(plan.notes)
-    assert 'gives "wordllama" and wins over this file' in told
+    assert 'gives "gguf" and wins over this file' in told
     assert "embedding.base_url: $MEMTUI_EMBEDDING__BASE_URL gives it" in told
     assert "secret.example" not in told
 
