@@ -917,9 +917,10 @@ async def test_warnings_at_the_start_are_text_and_of_many_the_first_are_told(
 
 async def test_a_memory_that_cannot_be_opened_says_why() -> None:
     app = MemtuiApp(failing(OSError("no [/] space \x1b[2J left")), dark())
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: "cannot open this memory" in screen_text(app))
         assert "no [/] space ␛[2J left" in screen_text(app)
+        assert "opening" not in screen_text(app)
         await pilot.press("escape", "2")
         assert [one.message for one in app._notifications] == ["no [/] space ␛[2J left"]
         assert "r try again" in screen_text(app).splitlines()[-1]

@@ -121,9 +121,7 @@ def test_wordllama_can_be_cut(dimensions: int, providers: dict[str, LocalProvide
         *((name, {"model": "bge-small"}, MODELS[name].model) for name in NAMES),
     ],
 )
-def test_what_a_model_lacks_is_a_settings_error(
-    name: str, fields: dict[str, Any], valid: str
-) -> None:
+def test_what_a_model_lacks_is_refused(name: str, fields: dict[str, Any], valid: str) -> None:
     with pytest.raises(SettingsError, match=valid):
         created(EmbeddingSettings(provider=name, **fields))
 

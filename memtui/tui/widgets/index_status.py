@@ -102,7 +102,7 @@ class IndexStatusPane(TextBlock):
     def __init__(self) -> None:
         super().__init__(id="index-status")
         self.border_title = "Index"
-        self.show(lambda width: [Content.styled("opening the index…", fmt.MUTED)])
+        self.show(lambda width: [Content()])
 
     def show_status(self, status: IndexStatus, now: datetime) -> None:
         """Show a snapshot, one line a fact; ages count from `now`."""
