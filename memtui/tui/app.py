@@ -529,8 +529,6 @@ def run(
     """
 
     def open_engine(bus: Bus) -> Engine:
-        if foreign is not None:
-            return foreign
         files = options.files
         # What kept the memory from opening may have been corrected since.
         settings = files.load().settings if files is not None else loaded.settings
@@ -541,12 +539,14 @@ def run(
     root = opened.root if opened is not None else Path()
     options = options_from(loaded, root, demo=demo, foreign=foreign is not None)
     app = MemtuiApp(
-        open_engine if opened is not None else None,
+        open_engine if foreign is None and opened is not None else None,
         options,
         agents=MachineAgents(allow_insecure=loaded.settings.embedding.allow_insecure),
         choose=choose,
         bus=foreign.bus if foreign is not None else None,
     )
+    if foreign is not None:
+        app.memories.factory = lambda bus: foreign
     try:
         code = app.run(mouse=loaded.settings.ui.mouse)
     finally:

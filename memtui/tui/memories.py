@@ -78,7 +78,7 @@ class Memories:
         self._app = app
         self._open_notes = open_notes
         self.agents = agents
-        self._factory = open_notes
+        self.factory = open_notes
         """The factory of the memory that was opened last, or could not be."""
         self._closer: threading.Thread | None = None
 
@@ -102,7 +102,7 @@ class Memories:
             usable = [agent for agent in agents if agent.database is not None]
             is_only_one = self._open_notes is None and len(usable) == len(agents) == 1
             if is_only_one:
-                self._factory = partial(source.open, usable[0])
+                self.factory = partial(source.open, usable[0])
             if is_only_one or (self._open_notes is not None and not usable):
                 self.open_again()
             elif agents:
@@ -115,7 +115,7 @@ class Memories:
 
     def open_again(self) -> None:
         """Open the memory that was opened last, or could not be: at first the notes."""
-        app, factory = self._app, self._factory
+        app, factory = self._app, self.factory
         if factory is None:
             self._failed(NO_NOTES)
             return

@@ -507,9 +507,7 @@ def test_conversations_in_the_rows_of_an_agents_database(tmp_path: Path) -> None
             assert (listing.path, listing.session) == ("sessions/main/s1.jsonl", "s1")
             assert (listing.chunks, listing.agent) == (2, "main")
             assert [call.query for call in noted.conversations.memory_calls()] == ["router"]
-            assert [turn.text for turn in noted.conversations.read(listing.path).turns][
-                1
-            ] == "which router?"
+            assert noted.conversations.read(listing.path).turns[1].text == "which router?"
             [source] = noted.conversations.sources()
             assert (source.found, source.indexed, source.chunks) == (1, 1, 2)
     assert hash_tree(tmp_path) == before

@@ -21,7 +21,8 @@ from memtui.model.status import ForeignAgent, IndexGeneration
 from memtui.ranking.pipeline import needs_search
 from memtui.report.explanation import report_of
 from memtui.report.layout import text_of
-from memtui.tui.app import MemtuiApp
+from memtui.settings.load import SettingsFiles
+from memtui.tui.app import MemtuiApp, run
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.memories import MachineAgents
 from memtui.tui.screens.choosers import AgentsScreen, agent_row
@@ -183,9 +184,7 @@ async def test_the_strip_says_that_one_leg_searches_alone(
         assert f"{told}: no MMR, no weights" in run.text
 
 
-async def test_a_changed_note_is_shown_as_indexed_with_the_difference_one_key_away(
-    tmp_path: Path,
-) -> None:
+async def test_a_changed_note_is_shown_as_indexed_with_its_difference_at_f8(tmp_path: Path) -> None:
     state, target = make_target(tmp_path, AGENT_BLOB)
     note = state.workspace / "MEMORY.md"
     lines = note.read_text(encoding="utf-8").split("\n")
@@ -222,9 +221,7 @@ async def test_an_index_with_nothing_to_list_says_what_to_do(tmp_path: Path) -> 
         await run.until(lambda: "openclaw memory index --force rebuilds it" in run.text, 5)
 
 
-async def test_a_query_stays_finished_when_it_is_asked_again_for_a_changed_index(
-    tmp_path: Path,
-) -> None:
+async def test_a_query_stays_finished_when_asked_again_for_a_changed_index(tmp_path: Path) -> None:
     _, target = make_target(tmp_path, AGENT, CONFIG)
     async with foreign_running(target) as run:
         screen, submit = run.app.search_screen, run.engine.search.submit
@@ -276,7 +273,8 @@ async def choosing(
 ) -> AsyncIterator[tuple[MemtuiApp, Pilot[int]]]:
     app = MemtuiApp(notes, NOTES, agents=MachineAgents({}, home), choose=choose)
     async with app.run_test(size=size, notifications=True) as pilot:
-        await until(pilot, lambda: app.engine is not None or is_asking(app))
+        screen = app.search_screen
+        await until(pilot, lambda: any((app.engine, is_asking(app), screen.engine_error)))
         await settle(app, pilot)
         yield app, pilot
     app.memories.close()
@@ -310,7 +308,7 @@ async def test_every_agent_is_described_and_what_goes_wrong_is_one_line(
 
 @pytest.mark.parametrize(
     ("agents", "has_notes", "asks"),
-    [(2, True, True), (2, False, True), (0, True, False), (1, False, False)],
+    [(2, True, True), (2, False, True), (0, True, False), (1, False, False), (0, False, False)],
 )
 async def test_it_asks_only_where_there_is_a_choice(
     agents: int, has_notes: bool, asks: bool, tmp_path: Path, memory: SmallMemory
@@ -320,13 +318,22 @@ async def test_it_asks_only_where_there_is_a_choice(
     notes = memory.open if has_notes else None
     async with choosing(tmp_path / "home", notes) as (app, _):
         assert is_asking(app) is asks
-        assert (app.engine is None) is asks
+        is_nothing = "no notes folder here" in screen_text(app)
+        assert (app.engine is None, is_nothing) == (asks or is_nothing, agents == has_notes == 0)
 
 
-async def test_without_anything_to_open_it_says_so(tmp_path: Path) -> None:
-    app = MemtuiApp(None, NOTES, agents=MachineAgents({}, tmp_path), choose=True)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: "no notes folder here" in screen_text(app))
+async def test_an_index_that_was_named_is_offered_as_no_notes_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apps: list[MemtuiApp] = []
+    monkeypatch.setattr(MemtuiApp, "run", lambda app, mouse: apps.append(app))
+    engine = Engine.open_agent(make_target(tmp_path, AGENT)[1], env={})
+    run(None, SettingsFiles({}).load(), foreign=engine)
+    async with apps[0].run_test() as pilot:
+        await until(pilot, lambda: apps[0].engine is engine)
+        apps[0].memories.choose_agent(())
+        await until(pilot, lambda: "no agents on this machine" in screen_text(apps[0]))
+        assert "the notes folder" not in screen_text(apps[0])
 
 
 async def test_the_palette_leads_from_one_memory_to_another_and_back(
