@@ -337,9 +337,10 @@ def index_checks(status: IndexStatus, cache_mb: int) -> Iterator[Check]:
         case state:
             yield Check("index", f"{state.value}, {holds}, in {status.index_dir}")
     if status.state is not IndexState.NO_INDEX:
-        if provider.state is Reason.FALLBACK:
+        maker = status.made_by.partition("/")[0] or provider.actual
+        if provider.state is Reason.FALLBACK and maker != provider.requested:
             # The vectors are not those of the requested provider.
-            detail = f"of {provider.actual}, not of {provider.requested}: {provider.cause}"
+            detail = f"of {maker}, not of {provider.requested}: {provider.cause}"
             yield problem("made by", detail, provider.hint)
         elif provider.state is Reason.PROVIDER_FAILED:
             yield problem("made by", provider.cause, provider.hint, EXIT_PROVIDER)

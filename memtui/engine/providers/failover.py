@@ -64,6 +64,8 @@ class WatchedProvider(Provider):
         """`None` for keyword search alone."""
         self.outage: ProviderError | None = None
         """The failure, for good or too often; `None` while it may be asked."""
+        self.foreseen: ProviderError | None = None
+        """The lack of a key, a file or a package, until it is loaded all the same."""
         self.misses = 0
         """Calls that failed one after the other."""
         self.inner: Provider | None = None
@@ -76,6 +78,10 @@ class WatchedProvider(Provider):
             self.identity = registration.identity(self._concrete)
             self.dimensions = self.identity.dimensions
             self.address, self.remote = registration.destination(self._concrete)
+            try:
+                registration.check(self._concrete)
+            except MemtuiError as error:
+                self.foreseen = as_provider_error(error)
 
     def load(self, *, again: bool = False) -> Provider | None:
         """Load the provider, or return this one when it is loaded; blocks while it loads.
@@ -99,7 +105,7 @@ class WatchedProvider(Provider):
                 self.identity, self.dimensions = inner.identity, inner.dimensions
                 self.address, self.remote = inner.address, inner.remote
                 self.batch_size = inner.batch_size
-                self.inner = inner
+                self.inner, self.foreseen = inner, None
             return self
 
     @property
@@ -167,26 +173,21 @@ class WatchedProvider(Provider):
 
     def state(self, more: str = "") -> ProviderState:
         """Return what is known without loading anything; `more` follows how it failed."""
-        requested, outage, identity = self.choice.provider, self.outage, self.identity
+        requested, identity = self.choice.provider, self.identity
         if self.registration is None:
             return ProviderState(requested, None, None, None, Reason.DISABLED, KEYWORD_ONLY)
         makes = identity.name, identity.model, self.dimensions
         state = ProviderState(requested, *makes, remote=self.remote, address=self.address)
-        if outage is None:
+        if (outage := self.outage or self.foreseen) is None:
             return state
-        hint = f" ({outage.hint})" if outage.hint else ""
-        return replace(
-            state,
-            actual=None,
-            state=Reason.PROVIDER_FAILED,
-            detail=f"{self.failure_line()}{more}{hint}",
-            failure=outage.failure,
-            hint=outage.hint,
-        )
+        detail = f"{self.failure_line()}{more}" + (f" ({outage.hint})" if outage.hint else "")
+        state = replace(state, actual=None, state=Reason.PROVIDER_FAILED, detail=detail)
+        return replace(state, failure=outage.failure, hint=outage.hint)
 
     def failure_line(self) -> str:
         """Return one line that says who failed, and how."""
-        name, message = self.identity.name, self.outage.message if self.outage else ""
+        outage = self.outage or self.foreseen
+        name, message = self.identity.name, outage.message if outage else ""
         return message if message.lower().startswith(name.lower()) else f"{name}: {message}"
 
 
@@ -248,7 +249,8 @@ class ProviderFailover:
     def is_untried(self) -> bool:
         """Return whether nothing is known of the chosen provider but its settings."""
         primary = self.primary
-        return primary.registration is not None and not (primary.inner or primary.outage)
+        known = primary.inner or primary.outage or primary.foreseen
+        return primary.registration is not None and not known
 
     def get(self) -> tuple[Provider | None, ProviderState]:
         """Load the provider that answers or return the loaded one; blocks while it loads."""
@@ -303,19 +305,15 @@ class ProviderFailover:
         with self._lock:
             primary, acting = self.primary, self.acting
         again = "" if lasting else self._again()
+        if primary.foreseen and not primary.outage:
+            acting = self.fallback or primary
         if acting is primary:
             return primary.state(again)
-        if acting.outage is not None:
+        if acting.outage or acting.foreseen:
             return primary.state(f"; {acting.failure_line()}{again}")
         failed = primary.state(f"; {acting.identity.name} answers instead{again}")
-        return replace(
-            acting.state(),
-            requested=failed.requested,
-            state=Reason.FALLBACK,
-            detail=failed.detail,
-            failure=failed.failure,
-            hint=failed.hint,
-        )
+        kept = {name: getattr(failed, name) for name in ("requested", "detail", "failure", "hint")}
+        return replace(acting.state(), state=Reason.FALLBACK, **kept)
 
     def _again(self) -> str:
         if self._timer is None:
