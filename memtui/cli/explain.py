@@ -18,7 +18,7 @@ from memtui.report.layout import Layout
 from memtui.report.words import WORDS, count, nothing_words
 from memtui.settings.containment import is_inside
 
-_NO_SUCH_FILE = (Reason.NO_FILE, Reason.NOT_A_NOTE, Reason.OUTSIDE_ROOT)
+_NO_SUCH_FILE = (Reason.NO_FILE, Reason.NOT_A_NOTE, Reason.OUTSIDE_ROOT, Reason.NOT_INDEXED)
 _NOTHING = (*_NO_SUCH_FILE, Reason.NO_CHUNK, Reason.NO_CHUNK_AT_LINE)
 
 

@@ -499,9 +499,7 @@ def test_conversations_in_the_rows_of_an_agents_database(tmp_path: Path) -> None
     copy.write_bytes(state.database.read_bytes())
     before = hash_tree(tmp_path)
     for index in (state.database, copy):
-        target = find_target(
-            agent=None, index=index, workspace=None, env={"HOME": str(tmp_path)}, home=tmp_path
-        )
+        target = find_target(agent=None, index=index, workspace=None, env={}, home=tmp_path)
         with Engine.open_agent(target, env={}, examine=False) as noted:
             [listing] = noted.conversations.listings()
             assert (listing.path, listing.session) == ("sessions/main/s1.jsonl", "s1")

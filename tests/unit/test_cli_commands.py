@@ -287,7 +287,7 @@ def test_private_keeps_no_history(
     assert [call.args[1].settings.ui.history for call in interface.call_args_list] == [remembers]
 
 
-def test_nothing_is_saved_inside_the_memory(memtui: Run, notes: Path, home: Path) -> None:
+def test_nothing_is_saved_in_the_memory(memtui: Run, notes: Path, home: Path, main: State) -> None:
     place = ("--root", str(notes))
     assert memtui("index", *place).code == 0
     (home / "link").symlink_to(notes)
@@ -299,6 +299,8 @@ def test_nothing_is_saved_inside_the_memory(memtui: Run, notes: Path, home: Path
         assert (home / name).exists() == (not code)
     for line, code in (("", 0), (":1", 0), (":99", 1)):
         assert memtui("explain", "other", "--chunk", f"MEMORY.md{line}", *place).code == code
+    shutil.rmtree(main.workspace)
+    assert memtui("explain", "other", "--chunk", "no.md", "--agent", "main").code == 1
     assert sorted(path.name for path in notes.iterdir()) == ["MEMORY.md"]
     assert "no rank 1: the query has no words" in memtui("explain", "", *place).err
 
