@@ -175,7 +175,7 @@ def _show_coverage(invocation: Invocation, name: str | None) -> int:
         {"sources": sources},
         spaced(map(lines_of, sources)),
         warnings=session.loaded.warnings,
-        notes=[] if sources else [words.WORDS["opted"]["unknown"]],
+        notes=[] if sources else [words.WORDS["opted"]["unknown" if name else "none"]],
         exit_code=EXIT_OK if any(source.found for source in sources) else EXIT_NOTHING,
     )
 

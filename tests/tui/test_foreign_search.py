@@ -194,9 +194,7 @@ async def test_a_changed_note_is_shown_as_indexed_with_its_difference_at_f8(tmp_
         screen = run.app.search_screen
         place = next(hit for hit in run.ranked.hits if hit.chunk.path == "MEMORY.md")
         screen.results.choose(place.chunk.id)
-        await run.until(
-            lambda: screen.state.source is not None and screen.state.source.path == "MEMORY.md"
-        )
+        await run.until(lambda: getattr(screen.state.source, "path", "") == "MEMORY.md")
         for size in SIZES:
             await resize(run.pilot, size)
             assert "Indexed text, file changed · F8 difference" in run.text
@@ -213,11 +211,12 @@ async def test_an_index_with_nothing_to_list_says_what_to_do(tmp_path: Path) -> 
     state, target = make_target(tmp_path, AGENT_BLOB)
     tables = ("chunks", "sources")
     edit(state.database, *(f"DELETE FROM memory_index_{name}" for name in tables))
-    async with foreign_running(target) as run:
+    async with foreign_running(replace(target, state_dir=None)) as run:
         assert "The index holds no chunks" in run.text
         assert "MEMORY.md, memory" not in run.text
+        await run.press("escape", "3", "O", shows="has no conversations of its own")
         edit(state.database, "ALTER TABLE memory_index_chunks RENAME TO gone")
-        await press(run.pilot, "f5")
+        await press(run.pilot, "escape", "1", "f5")
         await run.until(lambda: "openclaw memory index --force rebuilds it" in run.text, 5)
 
 

@@ -304,12 +304,11 @@ class OpenClawIndex(Index):
 class AgentTranscripts(TranscriptStore):
     """The conversations of one agent, over its program's own index; neither is changed."""
 
-    programs = (TranscriptKind.OPENCLAW,)
-
     def __init__(self, index: OpenClawIndex) -> None:
         sources = index.facts.scope.sources
         is_on = sources is None or CONVERSATIONS in sources
         self._target, self._read_rows = index.facts.target, index.read_rows
+        self.programs = (TranscriptKind.OPENCLAW,) if self._target.state_dir is not None else ()
         self.scope = TranscriptScope(
             index.root,
             TranscriptHomes(openclaw=self._target.state_dir),
@@ -348,7 +347,8 @@ class AgentTranscripts(TranscriptStore):
         place = TranscriptPlace(name, kind, name, not scope.is_empty, agent, str(database))
         prefix = f"{CONVERSATIONS}/{agent}/" if agent else f"{CONVERSATIONS}/"
         try:
-            return [replace(place, files=discovery.event_files(database, prefix))]
+            files = discovery.event_files(database, prefix)
+            return [replace(place, files=files)] if files else ()
         except (OSError, MemtuiError) as error:
             skipped = SkippedFile(name, Reason.UNREADABLE, written(safe_line(str(error))))
             return [replace(place, skipped=(skipped,))]

@@ -76,14 +76,14 @@ class TranscriptsScreen(Dialog[str], keys="transcripts"):
             choice, can_write = WORDS["choice"], self._files is not None
             later = choice["later"].format(choice["taken_in"] * can_write)
             later *= self._engine.index.status().has_other_writer
-            writes = choice["written"] * can_write + later
-            self.query_one("#transcripts-intro", Static).update(message("sources", writes=writes))
+            intro = message("sources", writes=choice["written"] * can_write + later)
+            self.query_one("#transcripts-intro", Static).update(intro if sources else "")
             before, shown = {*self.selected}, [*self.sources.values()]
             self.sources = {source.name: source for source in sources}
             # What somebody else has turned is as it was to become.
             self.toggled -= before.symmetric_difference(self.selected)
             if sources != shown or not sources:
-                self._show_rows(Content("" if sources else "no transcripts on this machine"))
+                self._show_rows(Content("" if sources else WORDS["opted"]["none"]))
             then()
 
         in_background(self, self._engine.conversations.sources, take, self._refuse)

@@ -115,10 +115,10 @@ class ListPane(Pane):
             self._load_seconds = time.monotonic() - began
             self.is_loaded = True
             self.listings = {each.path: each for each in listings}
-            lines = (safe_line(f"{each.name}: {each.folder or each.detail}") for each in sources)
-            hint = Content("O  choose which transcripts are indexed")
-            title, blank = Content("No conversations found."), Content("")
-            self._message = [title, blank, *map(aside, lines), blank, hint]
+            lines = [safe_line(f"{each.name}: {each.folder or each.detail}") for each in sources]
+            hint = Content("O  choose which transcripts are indexed" if sources else "")
+            title, blank, words = Content("No conversations found."), Content(""), WORDS["opted"]
+            self._message = [title, blank, *map(aside, lines or [words["none"]]), blank, hint]
             self.show()
             reader.follow(self.listings.get(reader.path))
             in_background(
