@@ -141,6 +141,7 @@ class Memories:
         screen, error = self._app.search_screen, self._app.completed(error)
         if screen.is_built:
             screen.engine_error = error
+            screen.refresh_bindings()
             if hasattr(self._app.screen, "CLOSING_KEYS"):
                 # A greeting would cover it.
                 self._app.screen.dismiss(None)
