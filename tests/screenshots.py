@@ -40,7 +40,6 @@ from tests.support.recorded_model import Paused, Recorded, paused_model, recorde
 from tests.tui.harness import render_lines, settle, until
 
 FOLDER = Path(__file__).parent.parent / "screenshots"
-PROGRAMS = ("openclaw", "claude", "codex")
 DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 Memory = Literal["demo", "unindexed", "indexing", "broken"] | Scene
 
@@ -111,7 +110,8 @@ class Stage:
         self.data = home / ".local" / "share" / "memtui"
         shutil.copytree(DEMO_ROOT, self.root)
         shutil.copytree(DEMO_ROOT.with_name("demo_sessions"), home / "agents")
-        self.homes = TranscriptHomes(*(home / "agents" / name for name in PROGRAMS))
+        agents = home / "agents"
+        self.homes = TranscriptHomes(agents / "openclaw", agents / "claude", agents / "codex")
         date_files(self.root, home / "agents")
         with self.open_engine("demo", Bus()) as engine:
             engine.index.sync(wait=True)

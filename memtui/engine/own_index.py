@@ -157,9 +157,8 @@ class OwnIndex(Index):
         from memtui.engine.conversations import OwnTranscripts
         from memtui.index.transcripts.discovery import transcript_scope_of
 
-        return OwnTranscripts(
-            self, transcript_scope_of(self.settings, self.root, homes=self._homes)
-        )
+        scope = transcript_scope_of(self.settings, self.root, homes=self._homes)
+        return OwnTranscripts(self, scope)
 
     @cached_property
     def files(self) -> Files:

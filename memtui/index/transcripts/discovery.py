@@ -53,6 +53,8 @@ class TranscriptHomes(Struct, frozen=True):
     """Claude Code's configuration folder, with `projects/*` in it."""
     codex: Path | None = None
     """Codex's home folder, with `sessions` and `archived_sessions` in it."""
+    is_sample: bool = False
+    """True if nothing else is read: no path of the settings, no agent or project named there."""
 
     def of(self, kind: TranscriptKind) -> Path | None:
         """Return the folder of one program."""
@@ -72,7 +74,7 @@ def homes_of(env: Mapping[str, str], home: Path) -> TranscriptHomes:
 def demo_homes() -> TranscriptHomes:
     """Return the folders of the sample memory's conversations: none of this machine."""
     folder = DEMO_ROOT.with_name("demo_sessions")
-    return TranscriptHomes(folder / "openclaw", folder / "claude", folder / "codex")
+    return TranscriptHomes(folder / "openclaw", folder / "claude", folder / "codex", is_sample=True)
 
 
 class TranscriptScope(Struct, frozen=True):
@@ -116,7 +118,6 @@ def transcript_scope_of(
 ) -> TranscriptScope:
     """Return the scope of the settings; `homes` stands in for what `env` and `home` say."""
     chosen = settings.transcripts
-    is_demo = homes == demo_homes()
     if homes is None:
         # Where there is no home folder, `~` stays and names nothing.
         user = home or Path(os.path.expanduser("~"))
@@ -124,8 +125,8 @@ def transcript_scope_of(
     return TranscriptScope(
         root,
         homes,
-        tuple(one for one in chosen.sources if not is_demo or ":" not in one),
-        tuple(path for path in chosen.paths if path.strip() and not is_demo),
+        tuple(one for one in chosen.sources if ":" not in one or not homes.is_sample),
+        tuple(path for path in chosen.paths if path.strip() and not homes.is_sample),
         rules_of(settings),
         chosen.max_line_bytes,
     )
