@@ -86,12 +86,11 @@ def _announce(output: Output, session: Session) -> None:
     if provider.actual is None or not provider.address:
         return
     status, cost = _current_cost(session)
-    parts = []
-    if status.state is IndexState.NO_INDEX:
-        parts = [words.count(cost.files, "file", after=" to read"), cost_words(cost)]
-    elif cost.chunks:
-        parts = [cost_words(cost)]
-    if status.state is not IndexState.NO_INDEX and status.pending_count:
+    is_first = status.state is IndexState.NO_INDEX
+    parts = [words.count(cost.files, "file", after=" to read")] if is_first else []
+    if is_first or cost.chunks:
+        parts.append(cost_words(cost))
+    if status.pending_count and not is_first:
         parts.append(words.count(status.pending_count, "changed file"))
     chosen = session.loaded.settings.transcripts
     if opted_in := (*chosen.sources, *chosen.paths):
@@ -224,9 +223,8 @@ def _follow(invocation: Invocation, output: Output, session: Session, bus: Bus) 
 def status(invocation: Invocation, deep: bool) -> int:
     """Show the state of the index, and everything that is wrong with it."""
     output, is_foreign = invocation.output(), invocation.foreign
-    with (
-        open_agent(invocation, examine=False) if is_foreign else open_session(invocation) as session
-    ):
+    opened = open_agent(invocation, examine=False) if is_foreign else open_session(invocation)
+    with opened as session:
         if is_foreign:
             output.progress("comparing the index with its files, and with itself")
         session.engine.index.refresh_status()
@@ -322,12 +320,14 @@ def _verification_lines(
     ]
     yield f"  profile {verification.profile}: {verification.chosen_because}"
     yield from (f"  {note}" for note in verification.notes)
-    for verdict in verification.queries:
-        query = verdict.query
+    details = [one.detail for one in verification.queries]
+    for number, verdict in enumerate(verification.queries):
+        query, alike = verdict.query, 1 if everything else details.count(verdict.detail)
         shown = query if len(query) <= _LONGEST_QUERY else query[: _LONGEST_QUERY - 1] + "…"
         legs = verdict.from_legs
         from_legs = "" if legs is None else f", from recorded scores {legs:.2g}"
-        if not verdict.agrees:
-            yield f"  {verdict.stage}  {shown!r}: {verdict.detail}"
-        elif everything:
+        if not verdict.agrees and (alike == 1 or number == details.index(verdict.detail)):
+            which = repr(shown) if alike == 1 else words.count(alike, "query", "queries")
+            yield f"  {verdict.stage}  {which}: {verdict.detail}"
+        elif everything and verdict.agrees:
             yield f"  ok  {shown!r}: {verdict.score_difference:.2g}{from_legs}"

@@ -93,8 +93,7 @@ def answer(session: Session, query: str) -> tuple[Ranked, list[str]]:
     if failed and not any(state.status is LegStatus.OK for state in states.values()):
         leg, state = failed[0], states[failed[0]]
         if state.reason is Reason.NOT_REPRODUCIBLE:
-            hint = "--query-vectors FILE gives the vector of a query"
-            raise ProviderError(f"{words.leg_name(leg)}: {state.detail}", hint=hint)
+            raise ProviderError(f"{words.leg_name(leg)}: {state.detail}")
         detail = f"{words.leg_name(leg)} failed: {state.detail or words.reason_words(state.reason)}"
         if state.reason is Reason.PROVIDER_FAILED:
             raise ProviderError(detail, hint="and the query has no words to match")
@@ -105,7 +104,7 @@ def answer(session: Session, query: str) -> tuple[Ranked, list[str]]:
     if not ranked.pool.is_scored and 0 < len(ranked.hits) < ranked.pool.total:
         shown = f"{len(ranked.hits)} of {words.count(ranked.pool.total)}"
         warnings.append(f"{shown} listed: -n N lists up to 200")
-    warnings += [f"{words.leg_name(leg)} {words.leg_words(states[leg])}" for leg in failed]
+    warnings += [words.leg_note(leg, states[leg], brief=False) for leg in failed]
     # Beside another memtui the index is stale alone: what makes vectors is refused.
     note = "" if status.has_other_writer else vectors_note(states, status.provider, full=True)
     if not is_foreign and (note := note if status.files else state_detail(status)):

@@ -148,22 +148,16 @@ def _named(engine: Engine, name: str, invocation: Invocation) -> ConversationLis
     if len(alike) == 1:
         return alike[0]
     if not alike:
-        raise MemtuiError(
-            f"no conversation {name}",
-            hint="`memtui sessions --limit 0` lists them",
-            code="no_conversation",
-        )
+        hint = "`memtui sessions --limit 0` lists them"
+        raise MemtuiError(f"no conversation {name}", hint=hint, code="no_conversation")
     several = listed([one.path for one in alike], _MOST_NAMED)
     raise SettingsError(f"{name} could be {several}", hint="give the whole path")
 
 
 def _show_coverage(invocation: Invocation, name: str | None) -> int:
     with open_reading(invocation) as session:
-        sources = [
-            source
-            for source in session.engine.conversations.sources()
-            if name is None or covers(name, source.name)
-        ]
+        known = session.engine.conversations.sources()
+    sources = [source for source in known if name is None or covers(name, source.name)]
 
     def lines_of(source: TranscriptSource) -> Iterator[str]:
         yield from report.source_lines(source, invocation.output().width)
@@ -284,6 +278,7 @@ def replay(
             output.progress(f"reading conversations: {count} so far")
 
         calls = session.engine.conversations.memory_calls(paths, receive=count_calls)
+        sources = calls or session.engine.conversations.sources()
         output.progress("")
         stale = [stale_warning(status)] if status.pending_count else []
         warnings = [*stale, *session.warnings()]
@@ -316,7 +311,7 @@ def replay(
         document = {"replays": replays, "counts": tally, "ranking": session.ranking}
         output.document({**document, "warnings": warnings})
     elif not calls and not jsonl:
-        output.note("memtui: no search of the memory is recorded in these conversations")
+        output.note(words.WORDS["opted"]["unasked" if sources else "none"])
     elif not jsonl:
         verdicts = ((counts[verdict], label) for verdict, label in words.VERDICT_WORDS.items())
         ended = ", ".join(f"{number} {label}" for number, label in verdicts if number)

@@ -280,6 +280,8 @@ def inquiry_of(
     if any(step.at in pools and step.outcome is Outcome.PASSED for step in legs):
         steps += [*legs, *_stage_steps(ranked, facts.chunk.id)]
     else:
+        # What was not searched is said as well.
+        legs.sort(key=lambda step: step.outcome is not Outcome.SKIPPED)
         refusing = [at for at, step in enumerate(legs) if step.outcome is Outcome.MISSED]
         # No leg was asked: what keeps the query itself from being searched comes first.
         searched = [at for at, step in enumerate(legs) if step.reason is not Reason.DISABLED]

@@ -533,7 +533,10 @@ def _changes_section(explained: Explained, places: Mapping[Leg, LegPlace]) -> Se
         if (needs := least.needs) is None:
             uncounted = any(standing.reason is Reason.TOO_MANY for standing in places.values())
             why = ": how deep a search must go is not known" if uncounted else ""
-            notes.append(f"neither search finds it{why}")
+            for leg, state in explained.ranked.pool.states.items():
+                fate = f"did not run: {words.leg_reason(state)}"
+                fate = f"does not find it{why}" if state.status is LegStatus.OK else fate
+                notes.append(f"the {words.LEG_WORDS[leg]} search {fate}")
         else:
             depths = {"results": needs.k, "candidates per result": needs.candidate_multiplier}
             ways = " or ".join(f"{n} {name}" for name, n in depths.items() if n is not None)
@@ -643,7 +646,7 @@ def _words_section(explained: Explained) -> Section:
     tried = words.count(changes.tried, "changed query", "changed queries")
     note = f"no word that was tried brings it into the list ({tried})"
     if changes.reason is not Reason.OK:
-        why = words.reason_words(changes.reason)
+        why = words.WORDS["changed_query"].get(changes.reason, words.reason_words(changes.reason))
         note = f"not known: {why} while trying" if changes.tried else f"not tried: {why}"
     elif changes.changes:
         note = f"each was searched: {tried} tried"

@@ -154,22 +154,22 @@ def leg_words(state: LegState) -> str:
     return f"{state.status} ({reason}{detail})"
 
 
-def leg_reason(state: LegState, *, brief: bool = False) -> str:
+def leg_reason(state: LegState) -> str:
     """Return the reason why a leg did not answer, its detail where that says more."""
     is_told = state.reason is Reason.NOT_REPRODUCIBLE or state.status is LegStatus.PENDING
-    if not is_told or not state.detail:
-        return reason_words(state.reason)
-    detail = safe_line(state.detail)
-    return detail.partition("; ")[0] if brief else detail
+    return (is_told and safe_line(state.detail)) or reason_words(state.reason)
 
 
-def leg_note(leg: Leg, state: LegState) -> str:
+def leg_note(leg: Leg, state: LegState, *, brief: bool = True) -> str:
     """A leg that did not answer, for one line: `no meaning match: switched off`."""
+    # The last part says what to do: "needs openai/…; press Enter to ask api.openai.com".
+    todo = safe_line(state.detail).rpartition("; ")[2]
     if state.status is LegStatus.PENDING:
-        # The last part says what to do: "needs openai/…; press Enter to ask api.openai.com".
-        todo = safe_line(state.detail).rpartition("; ")[2]
         return f"~ {leg_name(leg)}: {todo or 'still searching'}"
-    return f"no {leg_name(leg)}: {leg_reason(state, brief=True)}"
+    if state.reason is Reason.NOT_REPRODUCIBLE:
+        return f"only words are searched, not meaning: {todo if brief else state.detail}"
+    name = leg_name(leg)
+    return f"no {name}: {leg_reason(state)}" if brief else f"{name} {leg_words(state)}"
 
 
 def left_out_words(code: str) -> str:

@@ -32,10 +32,9 @@ def app_of(screen: Screen[Any]) -> MemtuiApp:
 
 
 def query_address(engine: Engine) -> str:
-    """Return where a query is sent, as a safe line; empty: nowhere, as with a file of no agent."""
-    status = engine.index.status()
-    is_sent = status.provider.remote and not (status.foreign and status.foreign.agent is None)
-    return (safe_line(status.provider.address) or "another machine") if is_sent else ""
+    """Return where a query is sent, as a safe line; empty: nowhere."""
+    provider = engine.index.status().provider
+    return (safe_line(provider.address) or "another machine") if provider.remote else ""
 
 
 def edit_at(

@@ -173,7 +173,7 @@ def test_without_a_vector_the_list_is_that_of_an_agent_without_a_provider(sideca
         alone, missing = engine.search.ask(QUERY), engine.search.ask(query)
     leg = alone.pool.states[Leg.VECTOR]
     assert (leg.status, leg.reason) == (LegStatus.FAILED, Reason.NOT_REPRODUCIBLE)
-    assert leg.detail.startswith("no query vector: needs openai")
+    assert leg.detail.startswith("the query has no vector of openai")
     assert alone.pool.hits[Leg.KEYWORD] == whole.pool.hits[Leg.KEYWORD]
     assert alone.pool.search_mode is SearchMode.KEYWORD_ONLY
     sidecar.configure({"provider": "none"})
@@ -201,6 +201,7 @@ def test_no_text_goes_where_the_agent_sends_none(
         with engine_of(state, env={"OPENAI_API_KEY": "k"}) as engine:
             leg = engine.search.ask(QUERY).pool.states[Leg.VECTOR]
         assert not proxy.seen
+        assert not engine.index.status().provider.remote
     assert leg.reason is Reason.NOT_REPRODUCIBLE
     assert why in leg.detail
 

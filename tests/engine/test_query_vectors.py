@@ -39,6 +39,7 @@ OTHER_KEY = "sk-SECRET-of-the-configuration-77aa"
 SECRETS = (KEY, OTHER_KEY, "SECRET")
 KEYS = {"OPENAI_API_KEY": KEY, "GEMINI_API_KEY": KEY, "VOYAGE_API_KEY": KEY, "MISTRAL_API_KEY": KEY}
 VECTOR = [3.0, 0.0, 4.0]
+GIVE = "give --query-vectors FILE"
 MADE_WITH = Identity(
     model="text-embedding-3-small", provider="openai", vector_dims=3, sources=("memory",)
 )
@@ -176,13 +177,11 @@ def test_a_key_of_the_environment_goes_to_no_other_host(
 @pytest.mark.parametrize("typing", [True, False])
 def test_without_a_key_the_host_is_not_asked(typing: bool) -> None:
     found = find(finder(MemorySearchConfig(), env={}), typing=typing)
-    assert found == NoVector(
-        Reason.NOT_REPRODUCIBLE,
-        "no query vector: needs openai/text-embedding-3-small; no key in OPENAI_API_KEY",
-    )
+    told = "the query has no vector of openai/text-embedding-3-small; no key in OPENAI_API_KEY"
+    assert found == NoVector(Reason.NOT_REPRODUCIBLE, f"{told}; set the key or {GIVE}")
     gemini = replace(MADE_WITH, provider="gemini", model="gemini-embedding-001")
     found = find(finder(MemorySearchConfig(), gemini, env={}), typing=typing)
-    assert found.detail.endswith("; no key in GEMINI_API_KEY or GOOGLE_API_KEY")
+    assert f"; no key in GEMINI_API_KEY or GOOGLE_API_KEY; set the key or {GIVE}" in found.detail
 
 
 @pytest.mark.parametrize(("config", "identity", "why"), cases("query_vectors", "unasked"))
@@ -192,7 +191,7 @@ def test_no_provider_to_ask(
     search = None if config is None else convert(config, MemorySearchConfig)
     found = find(finder(search, replace(MADE_WITH, **identity)))
     assert found.reason is Reason.NOT_REPRODUCIBLE
-    assert found.detail.endswith(f"; {why}")
+    assert found.detail.endswith(f"; {why}; {GIVE}")
 
 
 @pytest.mark.parametrize(("provider", "stored", "written"), cases("query_vectors", "same_models"))
@@ -209,7 +208,7 @@ def test_an_index_without_vectors_or_without_identity(server: EmbeddingServer) -
     keyword_only = Identity(model="fts-only", provider="none")
     assert find(finder(configured(server), keyword_only)).reason is Reason.NO_VECTORS
     found = find(finder(configured(server), Identity()))
-    assert found.detail == ("no query vector: the index does not say which model made its vectors")
+    assert found.detail.endswith(f"index does not say which model made its vectors; {GIVE}")
     assert not server.seen
 
 
@@ -359,7 +358,7 @@ def test_keys_and_headers_that_cannot_be_read_or_sent(
     server: EmbeddingServer, tmp_path: Path, remote: Any, why: str
 ) -> None:
     found = find(finder(configured(server), read_access=agent_remote(tmp_path, {"remote": remote})))
-    assert found.detail.endswith(f"; {why}")
+    assert found.detail.endswith(f"; {why}; {GIVE}")
     assert not server.seen
 
 
@@ -434,7 +433,7 @@ def test_a_query_that_the_file_does_not_hold(tmp_path: Path, server: EmbeddingSe
     assert find(finder(configured(server), from_file=given)).origin == "provider"
     assert find(finder(None, from_file=given), " other ").origin == "file"
     found = find(finder(None, from_file=given))
-    assert found.detail.endswith("; the given file does not hold this query")
+    assert found.detail.endswith("; add the query's vector to vectors.json")
     # As JavaScript trims.
     trimmed = load_given(write(tmp_path, {"router": VECTOR}))
     assert trimmed.of("\ufeffrouter\u00a0") is not None

@@ -87,12 +87,12 @@ async def test_a_leg_that_cannot_be_reproduced_is_told_where_results_are(tmp_pat
         await run.search("router")
         for size in SIZES:
             await resize(run.pilot, size)
-            assert "no meaning match: no query vector: needs openai/text-embedding" in run.text
+            assert "only words are searched, not meaning: set the key or give" in run.text
         await run.press("f4")
-        assert "no query vector" in run.text
+        assert "skipped: the query has no vector of openai" in run.text
         explained = run.screen(ExplainScreen)
         told = text_of(report_of(explained.explained))
-        assert "no query vector: needs openai" in told
+        assert "the query has no vector of openai" in told
 
 
 async def test_a_list_that_the_agent_does_not_get_is_named_so(tmp_path: Path) -> None:

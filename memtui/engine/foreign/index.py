@@ -90,6 +90,7 @@ def base_status(opened: Opened, facts: AgentFacts) -> IndexStatus:
     layout, identity = opened.layout, facts.identity
     files, chunks = rows.counts(opened, layout.files), rows.counts(opened, layout.chunks)
     provider = facts.search.provider if facts.search is not None else identity.provider
+    asked = facts.target.expected
     return IndexStatus(
         state=IndexState.READY,
         root=str(facts.target.workspace or ""),
@@ -106,7 +107,8 @@ def base_status(opened: Opened, facts: AgentFacts) -> IndexStatus:
             actual=identity.provider,
             model=identity.model,
             dimensions=identity.vector_dims,
-            remote=True,
+            # Else nobody is asked for the vector of a query.
+            remote=bool(asked and asked.search.enabled and facts.scope.model),
         ),
         vector_backend="not loaded",
         tokenizer=layout.tokenizer,
@@ -208,9 +210,8 @@ class OpenClawIndex(Index):
         if isinstance(answer, QueryVector):
             # A file that has a vector for this text has one for all: it is not this text's own.
             return Reason.NOT_REPRODUCIBLE if answer.origin == "file" else Reason.OK
-        if answer.reason is Reason.PENDING or refused(pool, Leg.VECTOR) is None:
-            return answer.reason
-        return Reason.OK
+        is_other = answer.reason is Reason.PENDING or refused(pool, Leg.VECTOR) is None
+        return answer.reason if is_other else Reason.OK
 
     def local_model(self) -> tuple[Provider | None, ProviderState]:
         return self._embedded.get()

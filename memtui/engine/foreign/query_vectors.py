@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from memtui.embedding import services
 from memtui.errors import Cancelled, IsCancelled, ProviderError, never
-from memtui.model import Reason
+from memtui.model import Failure, Reason
 from memtui.model.status import Identity
 from memtui.retrieval.openclaw.candidates import Vector, is_zero
 from memtui.settings.files import in_words, read_json
@@ -99,19 +99,20 @@ class QueryVectors:
             return NoVector(Reason.NO_VECTORS, "the index was made for keyword search alone")
         if self.from_file is not None and (values := self.from_file.of(query)) is not None:
             return self._checked(QueryVector(values, "file", safe_line(str(self.from_file.path))))
-        query = trim(query)
+        query, todo = trim(query), "give --query-vectors FILE"
+        if self.from_file is not None:
+            todo = f"add the query's vector to {safe_line(self.from_file.path.name)}"
         if not name or not model:
             why = "the index does not say which model made its vectors"
-            return NoVector(Reason.NOT_REPRODUCIBLE, f"no query vector: {why}")
+            return NoVector(Reason.NOT_REPRODUCIBLE, f"the query has no vector; {why}; {todo}")
         try:
             answer = self._from_provider(name, model, query, typing, cancelled)
         except (ProviderError, ValueError) as error:
             # `ValueError`: what cannot be sent, or an answer without a vector.
-            why = safe_line(str(error))
-            if self.from_file is not None:
-                why += "; the given file does not hold this query"
-            detail = f"no query vector: needs {_shown(name, model)}; {why}"
-            answer = NoVector(Reason.NOT_REPRODUCIBLE, detail)
+            if isinstance(error, ProviderError) and error.failure is Failure.NO_KEY:
+                todo = f"set the key or {todo}"
+            why = f"{_shown(name, model)}; {safe_line(str(error))}; {todo}"
+            answer = NoVector(Reason.NOT_REPRODUCIBLE, f"the query has no vector of {why}")
         if isinstance(answer, QueryVector) or answer.reason is Reason.ZERO_QUERY_VECTOR:
             return answer
         values = self.read_cache(hashlib.sha256(query.encode("utf-8", "replace")).hexdigest())
@@ -134,9 +135,8 @@ class QueryVectors:
     def _checked(self, vector: QueryVector) -> QueryVector | NoVector:
         size, dimensions = vector.values.size, self.identity.vector_dims
         if dimensions is not None and size != dimensions:
-            detail = f"{size} numbers from {vector.detail}, the index has {dimensions}"
-            detail = f"the query vector does not fit: {detail}"
-            return NoVector(Reason.DIMENSIONS_DIFFER, detail)
+            why = f"{size} numbers from {vector.detail}, the index has {dimensions}"
+            return NoVector(Reason.DIMENSIONS_DIFFER, f"the query vector does not fit: {why}")
         if is_zero(vector.values):
             how = "zero or not finite in single precision" if vector.values.any() else "all zero"
             detail = f"the query vector from {vector.detail} is {how}"
@@ -191,7 +191,7 @@ class QueryVectors:
         config = self.config
         access = self.read_access(name)
         if config is None:
-            raise ProviderError(access.problem or "no configuration of the agent names it")
+            raise ProviderError(access.problem or "no configuration of an agent is known")
         if not config.enabled:
             raise ProviderError("memory search is switched off for the agent")
         # Asked first, and not only when another one fails; asked neither way, no query goes out.
@@ -202,8 +202,6 @@ class QueryVectors:
         due = ("" if is_fallback else config.model) or default_model(provider)
         if provider != name or (due and _plain(name, due) != _plain(name, model)):
             raise ProviderError(f"the agent is configured for {_shown(provider, due)}")
-        if name in _NO_SERVICE:
-            raise ProviderError(f"memtui cannot ask {name}")
         base = config.remote_base_url if is_configured else ""
         if is_configured and not base and "remote.baseUrl" in config.set_keys:
             raise ProviderError("remote.baseUrl of the agent is empty or cannot be read")
@@ -213,7 +211,7 @@ class QueryVectors:
             _refuse(access.problem, access.provider_base_url.problem)
             base = access.provider_base_url.value
         service = services.SERVICES.get(name)
-        if service is None and not base:
+        if name in _NO_SERVICE or (service is None and not base):
             raise ProviderError(f"memtui cannot ask {name}")
         if service is None:
             service = replace(_COMPATIBLE, prefixes=(f"{name}/",))
@@ -241,7 +239,8 @@ class QueryVectors:
             address.require_encryption(secret, is_lifted=self.allow_insecure)
         # Its own host refuses who has none, another may not.
         if not key and service.needs_key and address.is_own and "authorization" not in headers:
-            raise ProviderError(f"no key in {' or '.join(service.key_variables)}")
+            why = f"no key in {' or '.join(service.key_variables)}"
+            raise ProviderError(why, failure=Failure.NO_KEY)
         # Only asked for where the index was made with it.
         dimensions = config.output_dimensionality if is_configured else None
         if self.identity.vector_dims not in (None, dimensions):

@@ -161,7 +161,7 @@ def status_segments(status: IndexStatus) -> list[Content]:
             _segment(foreign.profile, "$primary"),
             _segment(counted_findings(foreign), "$state-warn"),
             _segment(counts, ""),
-            _segment(foreign.given_vectors or f"needs {foreign.query_vectors}", fmt.DIM),
+            _segment(foreign.given_vectors or f"meaning needs {foreign.query_vectors}", fmt.DIM),
             _segment("read-only", fmt.DIM),
         ]
     else:
