@@ -49,10 +49,10 @@ def care(invocation: Invocation, rules: Sequence[str]) -> int:
         {rule: report.looked_at[rule] for rule in report.looked_at if rule in chosen},
         {rule: report.skipped[rule] for rule in report.skipped if rule in chosen},
     )
-    notes = [
-        f"memtui: {words.RULE_WORDS[rule].title}: not checked: {why}"
-        for rule, why in report.skipped.items()
-    ]
+    notes = []
+    for why, skipped in groupby(report.skipped, report.skipped.__getitem__):
+        titles = ", ".join(words.RULE_WORDS[rule].title for rule in skipped)
+        notes.append(f"memtui: {titles}: not checked: {why}")
     if not report.findings:
         counted = ((number, rule) for rule, number in report.looked_at.items())
         judged, rule = max(counted, default=(0, CareRule.NO_TEXT))

@@ -231,7 +231,7 @@ def summary(ranked: Ranked) -> str:
     """Sum up a search: how many of how many, the legs, the time; and what kept all out."""
     pool = ranked.pool
     legs = ", ".join(
-        f"{words.leg_name(leg)} {words.leg_words(state)}" for leg, state in pool.states.items()
+        f"{words.leg_name(leg)}: {words.leg_words(state)}" for leg, state in pool.states.items()
     )
     shown = f"{len(ranked.hits)} of {words.count(pool.total)} found"
     line = f"{shown} in {words.duration(pool.elapsed_ms / 1000)}; {legs}"

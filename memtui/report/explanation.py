@@ -534,7 +534,7 @@ def _changes_section(explained: Explained, places: Mapping[Leg, LegPlace]) -> Se
             uncounted = any(standing.reason is Reason.TOO_MANY for standing in places.values())
             why = ": how deep a search must go is not known" if uncounted else ""
             for leg, state in explained.ranked.pool.states.items():
-                fate = f"did not run: {words.leg_reason(state)}"
+                fate = f"did not run: {words.leg_words(state)}"
                 fate = f"does not find it{why}" if state.status is LegStatus.OK else fate
                 notes.append(f"the {words.LEG_WORDS[leg]} search {fate}")
         else:

@@ -374,7 +374,8 @@ class AgentFiles(Files):
         if target.expected is not None and facts.search is not None:
             self._sources = facts.search.sources
         self._has_notes = NOTES in self._sources
-        self.notes_missing = "" if target.workspace is not None else NO_WORKSPACE
+        if target.workspace is None:
+            self.notes_missing = f"{NO_WORKSPACE}: --root FOLDER names it"
 
     def entries(self, cancelled: IsCancelled) -> list[MemoryFile]:
         indexed, counts = self._index.read_rows(
