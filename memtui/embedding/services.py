@@ -73,8 +73,6 @@ class Model(Struct, frozen=True):
 
 
 class BatchForm(Struct, frozen=True):
-    """The batch interface of a service."""
-
     line: Mapping[str, Any]
     creation: Mapping[str, Any]
     window_hours: float = 24
@@ -329,8 +327,6 @@ def templates_of(model: str) -> Templates:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The address at which a service is asked."""
-
     url: str = field(repr=False)
     """The base address; what follows a `?` may be secret, so it is never shown."""
     host: str

@@ -81,7 +81,6 @@ class Check(Struct, frozen=True):
 
 
 def problem(name: str, detail: str, hint: str = "", exit_code: int = EXIT_OTHER) -> Check:
-    """Return the check of something that is wrong."""
     return Check(name, detail, hint, "problem", exit_code)
 
 
@@ -100,8 +99,6 @@ def attempted(name: str, checks: Iterable[Check], code: int = 0) -> Iterator[Che
 
 
 class Examination(Struct, frozen=True):
-    """Everything that was looked at."""
-
     root: Path | None
     """The memory folder, `None` without one."""
     configured: Sequence[Mapping[str, Any]]

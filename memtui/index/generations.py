@@ -57,7 +57,6 @@ class IndexFolder:
                 files.sync_folder(path.parent)
 
     def path(self, generation: int) -> Path:
-        """Return the database file of a generation."""
         return self.folder / f"index-{generation}.db"
 
     def current(self) -> int | None:

@@ -101,7 +101,6 @@ class ProgressReporter:
         self._samples: deque[tuple[float, int]] = deque()
 
     def start(self, phase: str, total: int) -> None:
-        """Begin a phase of `total` steps."""
         self._phase, self._total, self.remaining = phase, total, total
         self._samples.clear()
         self._publish(self.clock(), "")

@@ -89,7 +89,6 @@ def inotify_limit() -> int | None:
 
 
 def count_watches(folders: Iterable[WatchedFolder]) -> int:
-    """Count the folders that watching these takes."""
     trees = (os.walk(one.real) if one.recursive else (one.real,) for one in folders)
     return sum(1 for tree in trees for _ in tree)
 
@@ -237,7 +236,6 @@ class Watcher:
         return self._state
 
     def stop(self, timeout: float = 10.0) -> None:
-        """End watching."""
         with self._condition:
             self._closing = True
             self._condition.notify_all()

@@ -135,7 +135,6 @@ def _blocks(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _cut(text: str, kind: str, start: int, end: int) -> Iterator[Span]:
-    """Yield the passages of a block."""
     end = start + len(text[start:end].rstrip())
     marks = _MARKS.match(text, start, end)
     start = marks.end() if marks is not None else start

@@ -35,8 +35,6 @@ def covers(name: str, place: str) -> bool:
 
 
 class TurnKind(StrEnum):
-    """The kind of an entry of a conversation."""
-
     MESSAGE = "message"
     THINKING = "thinking"
     TOOL_CALL = "tool_call"
@@ -81,8 +79,6 @@ class Turn(Struct, frozen=True):
 
 
 class ConversationListing(Struct, frozen=True):
-    """A transcript, as a list shows it."""
-
     path: str
     """As the index stores it, for instance `sessions/main/3f9a.jsonl`."""
     place: str

@@ -93,7 +93,6 @@ class FusedRow(NamedTuple):
 
     @property
     def keyword_hit(self) -> LegHit | None:
-        """Return the hit of the keyword leg, if there is one."""
         leg, hit, _, _ = self.parts[-1]
         return hit if leg is Leg.KEYWORD else None
 
@@ -347,7 +346,6 @@ def decay_stage(state: StageState) -> Step:
 
 
 def dates_of(state: StageState) -> list[tuple[datetime | None, Reason]]:
-    """Return what each candidate dates from."""
     return [chunk_day(row.chunk, state.ranking.decay.dates) for row in state.rows]
 
 

@@ -96,7 +96,6 @@ def hit_entry(ranked: Ranked, hit: Hit, states: FileStates | None = None) -> dic
 
 
 def drop_entry(ranked: Ranked, drop: Drop) -> dict[str, Any]:
-    """Return a candidate that is not in the list."""
     names = ("stage", "reason", "score", "effective", "numbers", "legs", "stages")
     numbers = {name: getattr(drop, name) for name in names}
     return {**_place(drop.chunk), "strength": strength(ranked, drop), **numbers, **_passage(drop)}

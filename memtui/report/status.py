@@ -400,7 +400,6 @@ def finding_title(finding: Finding) -> str:
 
 
 def skipped_words(file: SkippedFile) -> str:
-    """Return why a file is left out."""
     return file.detail or words.reason_words(file.reason)
 
 

@@ -112,8 +112,6 @@ NO_FILTERS: Final = Filters()
 
 
 class Query(Struct, frozen=True):
-    """A parsed query."""
-
     text: str
     """The text that is embedded: words and phrases in order, without filters and quotes."""
     terms: QueryTerms

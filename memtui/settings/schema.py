@@ -281,8 +281,6 @@ class KeymapSettings(Table, frozen=True):
 
 
 class Settings(Table, frozen=True):
-    """Everything that can be configured."""
-
     editor: _Text | None = None
     pager: _Text | None = None
     memory: MemorySettings = MemorySettings()

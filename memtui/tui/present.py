@@ -38,7 +38,6 @@ def error_line(error: str) -> Content:
 
 
 def bar_glyph(tone: Tone) -> str:
-    """The character that a bar of this tone is drawn with."""
     return next((sign for sign, one in glyphs.SIGNS["bar"].values() if one == tone), glyphs.VECTOR)
 
 

@@ -378,7 +378,6 @@ class ProviderFailover:
             self._timer.cancel()
 
     def close(self) -> None:
-        """Let go of the providers."""
         self.stop()
         for slot in filter(None, (self.primary, self.fallback, *self._others.values())):
             slot.close()

@@ -57,7 +57,6 @@ class TranscriptHomes(Struct, frozen=True):
     """True if nothing else is read: no path of the settings, no agent or project named there."""
 
     def of(self, kind: TranscriptKind) -> Path | None:
-        """Return the folder of one program."""
         folder: Path | None = getattr(self, kind.name.lower())
         return folder
 

@@ -41,8 +41,6 @@ class RecordFacts(NamedTuple):
 
 
 class TranscriptFormat(ABC):
-    """The format of one program's transcripts."""
-
     kind: TranscriptKind
 
     @abstractmethod
@@ -168,8 +166,6 @@ class SpokenLines:
 
 
 class TurnBuilder(NamedTuple):
-    """Builds the turns of one record."""
-
     line: int
     timestamp_ms: int
 

@@ -125,7 +125,6 @@ class Problem:
         return has_more and needs_search(pool, self.ranking, ranking)
 
     def ranks_under(self, ranking: model.Ranking) -> dict[str, int]:
-        """Return the list of another ranking."""
         columns = self.columns_under(ranking)
         return columns.ranks(listing(state_before_cut(columns, ranking, Seed()))[0])
 

@@ -95,7 +95,6 @@ class ChunkScreen(Screen[None]):
 
     @property
     def neighbour(self) -> Neighbour | None:
-        """The chosen neighbour."""
         kind, _, chunk_id = (self.like.chosen_id or "").partition(":")
         alike: Sequence[Neighbour] = getattr(self.neighbours, kind, ())
         return next((one for one in alike if one.chunk.id == chunk_id), None)

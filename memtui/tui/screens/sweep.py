@@ -213,7 +213,6 @@ class SweepScreen(Screen[Ranking | None]):
 
     @property
     def subject(self) -> Subject:
-        """The parameter that is swept."""
         return self.subjects[self.parameter]
 
     @property
@@ -279,7 +278,6 @@ class SweepScreen(Screen[Ranking | None]):
         in_background(self, solve, take, "sweep the parameter", group="sweep")
 
     def list_at_cursor(self) -> Ranked:
-        """Return the list at the cursor, by the ranking itself."""
         pool, now = self.ranked.pool, self.ranked.trace.now
         return rank(pool, for_mode(self.subject.at(self.cursor), pool.search_mode), now=now)
 

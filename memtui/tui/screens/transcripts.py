@@ -103,7 +103,6 @@ class TranscriptsScreen(Dialog[str], keys="transcripts"):
 
     @property
     def chosen(self) -> TranscriptSource | None:
-        """The place of the chosen row."""
         return self.sources.get(self.rows.chosen_id or "")
 
     def _show_rows(self, notice: Content) -> None:

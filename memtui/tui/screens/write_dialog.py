@@ -42,8 +42,6 @@ CONTEXT = 2
 
 
 class Where(StrEnum):
-    """A place in the settings."""
-
     USER = "my settings"
     PROJECT = "this folder's"
     PROFILE = "a profile"

@@ -133,7 +133,6 @@ class NoteText:
             yield 1
 
     def content(self, at: int) -> Content:
-        """Return the text of a block in its colours."""
         if self.rendered:
             return self.rendered[at].content
         return Content.assemble(*self._highlighter.line(at))

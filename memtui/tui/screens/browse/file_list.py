@@ -190,7 +190,6 @@ def filter_files(
 
 
 def state_words(file: MemoryFile) -> str:
-    """Return the state of a file in words, with why."""
     why = file.detail or ("" if file.reason is Reason.OK else fmt.reason_words(file.reason))
     if file.state is FileState.CURRENT and not file.chunks:
         why = why or "no text in it"
@@ -249,7 +248,6 @@ class FileList:
 
     @property
     def chosen(self) -> TreeLine | None:
-        """The line under the cursor."""
         cursor = self._screen.file_rows.cursor
         return self.lines[cursor] if cursor is not None else None
 
@@ -259,7 +257,6 @@ class FileList:
         return self.recalled if self.sort is Sort.RECALLS else None
 
     def load(self) -> None:
-        """List the files and their days."""
         screen = self._screen
 
         def take(files: Sequence[MemoryFile]) -> None:
