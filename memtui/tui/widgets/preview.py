@@ -37,7 +37,6 @@ _BEGINNING = 100
 """So many blocks tell the language of a note."""
 _LOOKBACK = 8
 """So many chunks before a line may still reach it: chunks overlap by less than a chunk."""
-_STATES = {"current": "", "changed": "changed since it was indexed", "gone": "file gone"}
 
 
 def chunks_on(chunks: Sequence[Chunk], line: int) -> list[int]:
@@ -247,10 +246,9 @@ class Preview(LineView):
         is_gone = source is not None and source.state == "gone"
         is_indexed = source is not None and source.on_disk is not None
         place = path = source.path if source is not None else ""
-        state = "loading" if source is None and chunk is not None else ""
+        state = "loading" if chunk is not None else ""
         if source is not None:
-            usual = _STATES.get(source.state, source.state)
-            state = safe_line(source.detail or usual) if source.state != "current" else ""
+            state = safe_line(source.detail)
         if chunk is not None:
             place = chunk.citation
             path = chunk.path
