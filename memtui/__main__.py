@@ -19,7 +19,6 @@ def open_interface(*arguments: Any, **options: Any) -> int:
 
 
 def main() -> None:
-    """Run the program with the arguments of the process."""
     fill_closed_streams()
     from memtui.cli.main import run, thread_crashed
 

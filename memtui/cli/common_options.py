@@ -371,7 +371,6 @@ class Subgroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command of the first word."""
         word, default = args[0], self._default
         names = [name for name in self.list_commands(ctx) if name != default]
         if word == default or word in names:

@@ -141,7 +141,6 @@ class Output:
 
     @delivering()
     def flush(self) -> None:
-        """Hand everything to the system."""
         self._out.flush()
         self._err.flush()
 

@@ -292,5 +292,4 @@ class TermTable:
         return counts
 
     def rows_with(self, term: str) -> list[int]:
-        """Return the rows that hold a term, each once."""
         return [row for (row,) in self._words.connection.execute(_SQL["rows_with"], (term,))]

@@ -498,7 +498,6 @@ class OwnIndex(Index):
 
 
 def known_transcripts(folder: IndexFolder) -> dict[str, KnownFile]:
-    """Return those that the index holds."""
     # By a connection of its own: the engine thread may be busy, and ends after the follower.
     with closing(LiveIndex(folder)) as live, suppress(IndexMissing):
         connection = live.connection()

@@ -217,7 +217,6 @@ class WriterLock:
 
     @property
     def is_held(self) -> bool:
-        """True if this object holds the lock."""
         return self._lock.is_locked
 
     def try_acquire(self, *, seconds: float = _LOCK_SECONDS) -> bool:

@@ -107,7 +107,6 @@ def _marks_in(root: Path) -> set[str]:
 
 
 def is_markdown(name: str) -> bool:
-    """Tell by its name whether a file is Markdown."""
     return name.lower().endswith(SUFFIXES)
 
 

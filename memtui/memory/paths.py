@@ -124,7 +124,6 @@ def first_link(path: str, root: str) -> str | None:
 
 
 def link_target(path: str) -> str:
-    """Say where a link leads."""
     try:
         return f"link to {os.readlink(path)}"
     except OSError as error:

@@ -261,7 +261,6 @@ class Inquiry(Struct, frozen=True):
 
     @property
     def shown(self) -> bool:
-        """True if it is in the list."""
         return self.rank is not None
 
     @property

@@ -122,7 +122,6 @@ class Explained(Struct, frozen=True, dict=True):
 
     @property
     def shown(self) -> bool:
-        """True if it is in the list."""
         if self.scored is not None:
             return isinstance(self.scored, Hit)
         return self.inquiry is not None and self.inquiry.shown

@@ -77,7 +77,6 @@ class UiOptions(Struct, frozen=True):
 
     @property
     def ascii_only(self) -> bool:
-        """True if everything is drawn in ASCII."""
         return self.settings.ui.ascii_only(os.environ)
 
 

@@ -33,7 +33,6 @@ def sign_of(kind: str, name: str) -> tuple[str, str]:
 
 
 def error_line(error: str) -> Content:
-    """Draw what went wrong, in one line."""
     return Content.styled(f"{glyphs.ERROR} {safe_line(error)}", "$state-error")
 
 

@@ -93,7 +93,6 @@ class TranscriptScope(Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """True if nothing is opted in."""
         return not (self.sources or self.paths)
 
     @property

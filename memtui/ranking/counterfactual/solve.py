@@ -157,7 +157,6 @@ class Axis(Struct, frozen=True):
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Lowest and highest coordinate."""
         low, high = sorted(map(self.coordinate, range_of(self.problem.base, self.parameter)))
         return low, high
 

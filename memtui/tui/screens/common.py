@@ -138,7 +138,6 @@ class Timers:
         self._running: dict[str, Timer] = {}
 
     def start(self, name: str, seconds: float, action: Callable[[], object]) -> None:
-        """Do something after so many seconds."""
         self.stop(name)
 
         def act() -> None:
@@ -154,5 +153,4 @@ class Timers:
             self._running.pop(name).stop()
 
     def is_running(self, name: str) -> bool:
-        """True if it is still to be done."""
         return name in self._running

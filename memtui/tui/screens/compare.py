@@ -77,7 +77,6 @@ class Side(Struct, frozen=True):
 
     @property
     def ids(self) -> list[str]:
-        """The chunks of its list."""
         return list(self.ranked.ranks) if self.ranked is not None else []
 
 

@@ -89,7 +89,6 @@ class LineView(ScrollView, can_focus=True):
         return "\n"
 
     def set_heights(self, heights: Iterable[int]) -> None:
-        """Say how many lines each block has."""
         self.tops = [0, *accumulate(heights)]
         self.virtual_size = Size(1, self.tops[-1])
         self.refresh()

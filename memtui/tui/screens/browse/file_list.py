@@ -86,7 +86,6 @@ class TreeLine(Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
         return sum(file.size or 0 for file in self.files)
 
 
@@ -416,7 +415,6 @@ class FileList:
         return self._screen.file_rows.choose(line.id)
 
     def toggle(self, folder_id: str) -> None:
-        """Open a folder that is closed, close one that is open."""
         self._folded ^= {folder_id}
         self._show_lines(folder_id)
 

@@ -239,7 +239,6 @@ class TurnView(LineView, inherit_bindings=False):
         return self.turns[self.at] if self.turns else None
 
     def show_message(self, lines: Sequence[Content]) -> None:
-        """Say something in place of a conversation."""
         self.show_turns((), ())
         self._message = lines
 
