@@ -123,8 +123,6 @@ class WhatIf:
         changed queries cannot be searched as the query was: each would ask a service (`PENDING`),
         or its vector is not to be had (`NOT_REPRODUCIBLE`).
         """
-        if chunk.id in ranked.ranks:
-            return WordChanges((), 0)
         reason = self._index.other_queries(ranked.pool)
         if reason is not Reason.OK:
             return WordChanges((), 0, reason)

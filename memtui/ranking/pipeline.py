@@ -197,7 +197,7 @@ def rank(pool: model.CandidatePool, ranking: model.Ranking, *, now: datetime) ->
 
 
 class Difference(Struct, frozen=True):
-    """The changes from one result list to another; false where both are the same."""
+    """The changes from one result list to another."""
 
     moved: Mapping[str, int]
     """Places gained (above 0) or lost, of the chunks in both lists that moved."""
@@ -205,9 +205,6 @@ class Difference(Struct, frozen=True):
     """The chunks that only the second list has."""
     left: Mapping[str, int]
     """The ranks in the first list of the chunks that only it has."""
-
-    def __bool__(self) -> bool:
-        return bool(self.moved or self.entered or self.left)
 
 
 def difference(first: model.Ranked, second: model.Ranked) -> Difference:

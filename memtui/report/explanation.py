@@ -122,9 +122,7 @@ class Explained(Struct, frozen=True, dict=True):
 
     @property
     def shown(self) -> bool:
-        if self.scored is not None:
-            return isinstance(self.scored, Hit)
-        return self.inquiry is not None and self.inquiry.shown
+        return isinstance(self.scored, Hit)
 
     @property
     def title(self) -> str:
@@ -233,8 +231,6 @@ def verdict_words(ranked: Ranked, scored: Hit | Drop | None, inquiry: Inquiry | 
         return f"NOT SHOWN: {drop_words(scored, ranked)}"
     if inquiry is None:
         return ""
-    if inquiry.rank is not None:
-        return f"SHOWN at rank {inquiry.rank}"
     failure = inquiry.first_failure
     return f"NOT SHOWN: {failure_words(failure)}" if failure is not None else "NOT SHOWN"
 

@@ -270,18 +270,13 @@ def age(days: float | None) -> str:
     return f"{'in ' if days < 0 else ''}{int(number)} {unit}"
 
 
-def ago(when: datetime | None, now: datetime | None = None) -> str:
+def ago(when: datetime, now: datetime | None = None) -> str:
     """The time since a moment: `just now`, `3 s ago`, `5 min ago`, `2 h ago`.
 
     A day and more are written as every age is: `12 d ago`, `7 mo ago`. What is later than the
     clock, as the files of the demo are, has its day.
     """
-    if when is None:
-        return "never"
-    reference = now if now is not None else datetime.now(UTC)
-    if when.tzinfo is None and reference.tzinfo is not None:
-        when = when.astimezone()
-    seconds = (reference - when).total_seconds()
+    seconds = ((now or datetime.now(UTC)) - when).total_seconds()
     if seconds <= -DAY:
         return f"{when:%Y-%m-%d}"
     if seconds < 2:

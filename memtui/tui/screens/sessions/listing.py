@@ -354,8 +354,6 @@ def listing_facts(listing: ConversationListing, matches: Matches) -> list[Fact]:
 
 def badge(listing: ConversationListing) -> str:
     """Say how much of a conversation the index has, in a word or two; empty when it is all."""
-    if listing.state is Reason.OK and listing.chunks is None:
-        return "not indexed"
     return WORDS["badge"].get(listing.state, fmt.reason_words(listing.state))
 
 
