@@ -382,8 +382,6 @@ class TurnView(LineView, inherit_bindings=False):
 
     def action_step(self, step: int) -> None:
         """Go to the next turn, or by a line within one that is longer than the view."""
-        if not self.blocks:
-            return
         at, tops, (y, height) = self.at, self.tops, self._view()
         if tops[at + 1] <= y or tops[at] >= y + height:
             # Out of sight: the first turn that is in sight comes to the front.
@@ -446,8 +444,6 @@ class TurnView(LineView, inherit_bindings=False):
             self.go(at)
 
     def action_fold(self, scope: str) -> None:
-        if not self.blocks:
-            return
         offset, kind = self._head(self.at) - int(self.scroll_offset.y), self.turns[self.at].kind
         if scope == "records":
             self._with_records = not self._with_records
