@@ -171,6 +171,11 @@ class WatchedProvider(Provider):
         self.outage = outage
         self.misses = 0
 
+    @property
+    def failure(self) -> ProviderError | None:
+        """The outage, or else the lack that is foreseen."""
+        return self.outage or self.foreseen
+
     def state(self, more: str = "") -> ProviderState:
         """Return what is known without loading anything; `more` follows how it failed."""
         requested, identity = self.choice.provider, self.identity
@@ -178,16 +183,15 @@ class WatchedProvider(Provider):
             return ProviderState(requested, None, None, None, Reason.DISABLED, KEYWORD_ONLY)
         makes = identity.name, identity.model, self.dimensions
         state = ProviderState(requested, *makes, remote=self.remote, address=self.address)
-        if (outage := self.outage or self.foreseen) is None:
+        if (failure := self.failure) is None:
             return state
-        detail = f"{self.failure_line()}{more}" + (f" ({outage.hint})" if outage.hint else "")
+        detail = f"{self.failure_line()}{more}" + (f" ({failure.hint})" if failure.hint else "")
         state = replace(state, actual=None, state=Reason.PROVIDER_FAILED, detail=detail)
-        return replace(state, failure=outage.failure, hint=outage.hint)
+        return replace(state, failure=failure.failure, hint=failure.hint)
 
     def failure_line(self) -> str:
         """Return one line that says who failed, and how."""
-        outage = self.outage or self.foreseen
-        name, message = self.identity.name, outage.message if outage else ""
+        name, message = self.identity.name, self.failure.message if self.failure else ""
         return message if message.lower().startswith(name.lower()) else f"{name}: {message}"
 
 
@@ -249,8 +253,7 @@ class ProviderFailover:
     def is_untried(self) -> bool:
         """Return whether nothing is known of the chosen provider but its settings."""
         primary = self.primary
-        known = primary.inner or primary.outage or primary.foreseen
-        return primary.registration is not None and not known
+        return primary.registration is not None and not (primary.inner or primary.failure)
 
     def get(self) -> tuple[Provider | None, ProviderState]:
         """Load the provider that answers or return the loaded one; blocks while it loads."""
@@ -309,7 +312,7 @@ class ProviderFailover:
             acting = self.fallback or primary
         if acting is primary:
             return primary.state(again)
-        if acting.outage or acting.foreseen:
+        if acting.failure:
             return primary.state(f"; {acting.failure_line()}{again}")
         failed = primary.state(f"; {acting.identity.name} answers instead{again}")
         kept = {name: getattr(failed, name) for name in ("requested", "detail", "failure", "hint")}
