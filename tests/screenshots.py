@@ -143,7 +143,7 @@ class Stage:
         with ExitStack() as stack:
             # What is told for some seconds stays, and no part comes first, however slow the machine.
             stack.enter_context(patch.object(search_controller, "NOTE_SECONDS", 600))
-            stack.enter_context(patch("memtui.engine.own_index.SLOW_LEG_SECONDS", 600))
+            stack.enter_context(patch("memtui.engine.own_legs.SLOW_LEG_SECONDS", 600))
             if picture.memory == "indexing":
                 shutil.rmtree(self.data / "filling", ignore_errors=True)
                 self.paused = stack.enter_context(paused_model(self.model, 96))
