@@ -23,7 +23,7 @@ from memtui.bus import Bus
 from memtui.engine import Engine
 from memtui.settings.schema import EmbeddingSettings, IndexSettings, Settings
 from memtui.tui.app import MemtuiApp
-from memtui.tui.screens.search.search_controller import MOST_CHANGES as MOST_UNDONE
+from memtui.tui.screens.search.ranking_controller import MOST_CHANGES as MOST_UNDONE
 from memtui.tui.screens.search.search_screen import PLACES
 from memtui.tui.widgets.result_rows import SORTS
 from tests.bench.frame import memory_of

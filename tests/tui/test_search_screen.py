@@ -57,7 +57,7 @@ from memtui.tui.options import UiOptions
 from memtui.tui.screens.choosers import Chooser
 from memtui.tui.screens.dialogs import Confirm
 from memtui.tui.screens.search import search_controller
-from memtui.tui.screens.search.search_controller import BURST_SECONDS, MOST_CHANGES, Request
+from memtui.tui.screens.search.ranking_controller import BURST_SECONDS, MOST_CHANGES
 from memtui.tui.widgets.parameter_panes import WEIGHTS, ParamPanel, describe_change, effect, values
 from tests.support.hostile import ATTACKS
 from tests.support.small_memory import NOW, SmallMemory
@@ -151,7 +151,7 @@ async def test_what_comes_late_or_fails_leaves_the_list_as_it_is(run_on: Any) ->
         await settle(run.app, run.pilot)
         assert screen.state.ranked.pool.query == "kyoto"
         await run.search("router")
-        screen.state.request = Request(10**6, "router")
+        screen.state.request = search_controller.Request(10**6, "router")
         screen.query_bar.show_note("", stale=True)
         await settle(run.app, run.pilot)
         assert "…" in run.text.splitlines()[1]
@@ -600,7 +600,7 @@ async def test_enter_opens_no_result_of_the_text_before(run_on: Any) -> None:
     async with run_on(query="router") as run:
         state = run.app.search_screen.state
         state.text = "another"
-        state.request = Request(10**6, "another")
+        state.request = search_controller.Request(10**6, "another")
         await press(run.pilot, "enter")
         assert focus(run) == "query"
         await run.until(lambda: state.answered_text == "another" and not state.is_pending)

@@ -29,12 +29,9 @@ from memtui.tui.bindings import bindings, next_of
 from memtui.tui.options import UiOptions, View
 from memtui.tui.place_actions import app_of
 from memtui.tui.screens import common
+from memtui.tui.screens.search.ranking_controller import RankingController
 from memtui.tui.screens.search.result_controller import ResultController
-from memtui.tui.screens.search.search_controller import (
-    RankingController,
-    SearchController,
-    SearchState,
-)
+from memtui.tui.screens.search.search_controller import SearchController, SearchState
 from memtui.tui.widgets import index_status
 from memtui.tui.widgets.bars import KeyBar, ScreenBar
 from memtui.tui.widgets.lists import RowList, TextBlock
