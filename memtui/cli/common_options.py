@@ -40,7 +40,6 @@ class Invocation(Struct, frozen=True):
     here: Path
     """The current folder."""
     home: Path
-    """The user's home folder."""
     root: str | None = None
     json: bool = False
     demo: bool = False
@@ -52,7 +51,6 @@ class Invocation(Struct, frozen=True):
     index: str | None = None
     """The OpenClaw index that is read."""
     query_vectors: str | None = None
-    """The file with the vectors of queries."""
     now: Callable[[], datetime] | None = None
     """The clock that ages count from; `None` for the machine's."""
 

@@ -240,7 +240,6 @@ class Ticket(msgspec.Struct, frozen=True):
     batch: Annotated[str, msgspec.Meta(pattern=rf"\A(?:{ID_PATTERN})?\Z")]
     """Empty while it is not known whether the batch was started."""
     texts: Annotated[int, msgspec.Meta(ge=0, le=MOST_TEXTS)]
-    """Number of texts it was asked for."""
     submitted_at: float
     """Seconds since 1970."""
     expires_at: float

@@ -127,7 +127,6 @@ class ModelFile(Struct, frozen=True):
     name: str
     """`general.name`, safe to show; empty where the file has none."""
     dimensions: int
-    """Length of a vector."""
     context_length: int
     """The most tokens the model was trained for."""
     pooling: int

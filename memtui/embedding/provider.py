@@ -49,7 +49,6 @@ class ProviderIdentity:
     """The provider and settings behind vectors: only those of equal identities are comparable."""
 
     name: str
-    """The name the provider is configured by."""
     model: str
     """The id of the model, as the chunk ids hold it."""
     dimensions: int | None = field(compare=False)

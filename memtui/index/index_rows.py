@@ -48,7 +48,6 @@ class KnownFile(NamedTuple):
     seen_ns: int
     lines: int = 0
     day: date | None = None
-    """The day that it is about."""
     warnings: tuple[str, ...] = ()
     """The problems with it, one line each."""
 

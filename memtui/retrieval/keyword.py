@@ -81,7 +81,6 @@ class Plan(Struct, frozen=True):
     """The terms that are looked up for one query, in the order of the query."""
 
     match: str
-    """The MATCH expression."""
     operands: tuple[Operand, ...]
     """The operands of the expression; each stands in it once."""
     joiner: Joiner

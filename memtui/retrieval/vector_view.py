@@ -47,7 +47,6 @@ class VectorView:
 
     def __init__(self, dims: int, *, exact_limit: int = EXACT_LIMIT) -> None:
         self.dims = dims
-        """Length of a vector."""
         self.pending = 0
         """Number of chunks that have no vector yet."""
         self._exact_limit = exact_limit

@@ -229,7 +229,6 @@ class Link(NamedTuple):
     """A link to a note, or what looks like one."""
 
     file: SourceFile
-    """The note that it is in."""
     line: int
     text: str
     """The whole line."""

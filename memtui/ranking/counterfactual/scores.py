@@ -141,9 +141,7 @@ class Columns(Struct, frozen=True):
     aged: Floats
     """The same, 0 for what does not age and for a date to come."""
     importance: Floats
-    """The factor of the importance."""
     project: Floats
-    """The factor of the projects."""
     lost: Flags
     """Candidates whose project annotation could not be read."""
     recency_part: Floats

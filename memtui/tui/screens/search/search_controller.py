@@ -96,7 +96,6 @@ class SearchState:
 
     ranking: Ranking
     text: str = ""
-    """The text in the query box."""
     finished_text: str | None = None
     """The text that Enter or a pause ended: a model on another machine may be asked."""
     request: Request | None = None
