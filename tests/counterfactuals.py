@@ -184,7 +184,7 @@ class Trial:
     def chunk_ids(self) -> list[str]:
         """Every chunk of the index."""
         browse = self.engine.browse
-        return [one.id for path in browse.paths() for one in browse.chunks_of(path)]
+        return [one.id for file in browse.files() for one in browse.chunks_of(file.path)]
 
     def missing(self) -> list[str]:
         """The chunks of the index that are not in the list, near misses first."""

@@ -103,10 +103,6 @@ class Browse:
         """Return every file that discovery finds or the index holds, by path."""
         return self._index.files.entries(never)
 
-    def paths(self) -> Sequence[str]:
-        """Return every file that the index holds, by path; empty before the first index."""
-        return self._index.read(lambda reading: reading.paths()) or ()
-
     def recent(self, limit: int = 20) -> Sequence[RecentFile]:
         """Return the files that were written last; empty before the first index."""
         return self._index.read(lambda reading: reading.recent(limit)) or ()

@@ -215,7 +215,7 @@ class CareRun:
         )
         for pair in pairs:
             first, second = chunks[pair.first], chunks[pair.second]
-            same = f"{int(100 * pair.score)} % the same"
+            same = f"{min(99, round(100 * pair.score))} % the same"
             if pair.score == 1.0:
                 same = "the same text" if first.text == second.text else "nearly the same text"
             message = f"{same} as {second.path}:{second.start_line}"

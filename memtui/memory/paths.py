@@ -148,5 +148,6 @@ def fold_path(path: str) -> str:
 
 
 def message_of(error: Exception) -> str:
-    """Return the message of the operating system, in lower case."""
-    return cause_of(error).lower()
+    """Return the message of the operating system, as the end of a sentence."""
+    message = cause_of(error)
+    return message[:1].lower() + message[1:]

@@ -347,6 +347,8 @@ def _step_words(step: TraceStep) -> list[str]:
         other = ""
     is_leg = step.at in (Station.KEYWORD_LEG, Station.VECTOR_LEG)
     is_repeated = is_leg and step.other.startswith(why)
+    # `no text: 1 NUL byte` says more than `no text in UTF-8 or UTF-16`.
+    is_repeated |= bool(other) and why.startswith(f"{other.partition(':')[0]} ")
     if step.reason in (Reason.OK, Reason.OUTSIDE_CANDIDATES) or is_repeated:
         why = ""
     write: Mapping[str, Callable[[Any], str]] = {

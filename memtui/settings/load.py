@@ -305,10 +305,16 @@ class SettingsFiles(Struct, frozen=True):
         layers = {source: layer for source, (layer, _) in read.items()}
         if self.root and project and not is_trusted(project, self.state or StateFolder()):
             trusted = dict(layers[Source.PROJECT])
+            wrong = {
+                problem.key: f"; it would be wrong then: {problem.message}"
+                for problem in merge(layers)[1]
+            }
             for key in protected_keys(values_in(trusted), self.root):
                 place, hint = trusted.pop(key).place, "`memtui trust`"
                 message = "ignored: a project file may not set it until you trust the file"
-                problems.append(Problem("protected", place, key, message, hint))
+                problems.append(
+                    Problem("protected", place, key, message + wrong.get(key, ""), hint)
+                )
             layers[Source.PROJECT] = trusted
             if (more := trusted.get(IGNORE)) is not None:
                 # It leaves out more, and nothing of what the user leaves out is read again.

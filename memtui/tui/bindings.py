@@ -16,6 +16,7 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from memtui.data import read_table
+from memtui.engine import Engine
 from memtui.report.words import WORDS
 from memtui.settings.actions import ACTION_IDS, ALL_ACTIONS, HIDDEN
 from memtui.tui.glyphs import ASCII_ONLY
@@ -120,6 +121,8 @@ def keyed_actions(screen: Screen[object]) -> Sequence[KeyedAction]:
     active, focused = screen.active_bindings, screen.focused
     is_typing = isinstance(focused, Input)
     keymap: Mapping[str, str] = getattr(screen.app, "keymap", {})
+    engine: Engine | None = getattr(screen.app, "engine", None)
+    lacks_files = engine is not None and bool(engine.index.files.notes_missing)
     actions: dict[tuple[DOMNode, str], KeyedAction] = {}
     for node in (focused or screen).ancestors_with_self:
         bound = {
@@ -151,7 +154,8 @@ def keyed_actions(screen: Screen[object]) -> Sequence[KeyedAction]:
                 space, name, parameters = parse(binding.action)
                 state = (node.app if space == "app" else node).check_action(name, parameters)
             if state is not False:
-                new = KeyedAction(node, binding, bool(state), [], [])
+                is_enabled = bool(state) and not (lacks_files and "'edit'" in binding.action)
+                new = KeyedAction(node, binding, is_enabled, [], [])
                 keyed = actions.setdefault((node, binding.action), new)
                 if key != binding.id:
                     keyed.keys.append(key)

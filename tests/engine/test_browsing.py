@@ -151,7 +151,8 @@ def test_near_duplicates_are_told_of_a_chunk_and_by_care(
         for one in engine.browse.care().findings
         if one.rule is CareRule.NEAR_DUPLICATE and one.other is not None
     }
-    assert told["memory/near.md", "memory/one.md"].endswith(" % the same")
+    share = round(100 * scores["memory/near.md"])
+    assert told["memory/near.md", "memory/one.md"] == f"{share} % the same"
     assert told["memory/one.md", "memory/two.md"] == "the same text"
     assert told["memory/one.md", "memory/yet.md"] == "nearly the same text"
     assert ("memory/again.md", "memory/short.md") not in told

@@ -315,14 +315,16 @@ async def test_the_preview_is_of_the_marked_row_whatever_led_there(memory: Small
         assert screen.file_rows.chosen_id == f"memory\0{last}"
         await run.press("g", shows="A folder: Enter opens and closes it.")
         assert screen.reader.path == ""
+        await run.press("j", shows="L outline")
         (memory.root / "MEMORY.md").write_text("")
         run.engine.index.sync(wait=True)
-        await run.press("j")
         await run.until(lambda: run.text.count("indexed: no text in it") == 2)
         assert "not in the index" not in run.text
         (memory.root / "MEMORY.md").write_text("\0" * 16)
         run.engine.index.sync(wait=True)
         await run.press("M", "M", shows="no text: 16 NUL bytes")
+        assert "L outline" not in run.text
+        assert "K chunk" not in run.text
         assert "file gone" not in run.text
 
 

@@ -30,6 +30,8 @@ async def test_from_the_preview_the_first_visible_line_is_named(memory: SmallMem
     async with running(memory.open, size=(80, 24)) as run:
         await run.press("escape", "t")
         assert run.toasts[-1].startswith("Nothing asked yet: type a query first")
+        (memory.root / "memory/blob.md").write_bytes(b"\0" * 16)
+        run.engine.index.sync(wait=True)
         await run.search("habits vault")
         search = run.app.search_screen
         await run.press("escape", "tab")
@@ -38,6 +40,8 @@ async def test_from_the_preview_the_first_visible_line_is_named(memory: SmallMem
         path, line = search.state.source.path, search.preview.top[0]
         await run.press("t")
         assert run.app.screen.query_one(Input).value == f"{path}:{line}"
+        await run.press(*["backspace"] * 40, *"blob", shows="1 not indexed")
+        await run.press("enter", shows="NOT SHOWN: no text: 16 NUL bytes")
 
 
 async def test_what_was_traced_is_marked_where_it_is_shown(memory: SmallMemory) -> None:
@@ -67,7 +71,7 @@ async def test_a_path_can_be_typed_when_the_paths_cannot_be_read(
         raise OSError("no paths today")
 
     async with running(memory.open, size=(80, 24)) as run:
-        monkeypatch.setattr(run.engine.browse, "paths", fail)
+        monkeypatch.setattr(run.engine.browse, "files", fail)
         await run.search()
         await press(run.pilot, "escape", "t", "m", "enter", "backspace", "enter")
         await run.until(lambda: "The files are still being read" in run.text)

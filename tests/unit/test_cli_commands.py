@@ -220,6 +220,10 @@ def test_trust_shows_what_it_is_for_whole_and_needs_an_answer(memtui: Run, notes
     assert "touch" not in memtui("config", "show", "embedding", *place).out
     assert memtui("trust", *place, "--revoke").code == 0
     assert "ignored" in memtui("config", "validate", *place).out
+    (notes / ".memtui.toml").write_text("embedding.provider = 'minilm'\nembedding.model = 'x'\n")
+    unread = memtui("config", "validate", *place)
+    assert "it would be wrong then: must be all-MiniLM" in unread.out
+    assert "the configuration is valid, without what is ignored" in unread.err
     (notes / ".memtui.toml").write_text("ranking.k = 3\n")
     nothing = memtui("trust", *place, "--json")
     assert (nothing.code, nothing.document["trusted"]) == (0, False)

@@ -16,6 +16,7 @@ from memtui.engine import Engine
 from memtui.engine.places import parse_place
 from memtui.errors import Cancelled
 from memtui.model import Ranked, Ranking, Stage
+from memtui.model.browsing import MemoryFile
 from memtui.model.inquiry import Place
 from memtui.model.status import ForeignAgent
 from memtui.ranking.pipeline import difference, needs_search
@@ -143,11 +144,11 @@ def completions(text: str, paths: Sequence[str]) -> list[str]:
 class PlacePrompt(Dialog[Place | None], keys="place"):
     """Takes `PATH` or `PATH:LINE`, whether the index holds it or not. Returns the place."""
 
-    def __init__(self, read_paths: Callable[[], Sequence[str]], typed: str = "") -> None:
-        """`read_paths` runs on a worker thread; `typed` is in the box to begin with."""
+    def __init__(self, read_files: Callable[[], Sequence[MemoryFile]], typed: str = "") -> None:
+        """`read_files` runs on a worker thread; `typed` is in the box to begin with."""
         super().__init__()
-        self._read_paths, self._typed = read_paths, typed
-        self._paths: Sequence[str] | None = None
+        self._read_files, self._typed = read_files, typed
+        self._files: Mapping[str, MemoryFile] | None = None
 
     def compose(self) -> ComposeResult:
         with Vertical(id="place-box"):
@@ -161,21 +162,21 @@ class PlacePrompt(Dialog[Place | None], keys="place"):
         box.action_end()
         self._show()
 
-        def take(paths: Sequence[str]) -> None:
-            self._paths = paths
+        def take(files: Sequence[MemoryFile]) -> None:
+            self._files = {file.path: file for file in files}
             self._show()
 
-        self._reading = in_background(self, self._read_paths, take, "list the paths")
+        self._reading = in_background(self, self._read_files, take, "list the files")
 
     @on(Input.Changed)
     def _show(self) -> None:
         self.query_one("#place-problem", Static).update("")
-        typed, rows = self.query_one(Input).value.strip(), self.rows
-        paths = completions(typed, self._paths or ())
-        offered = dict.fromkeys(paths, "")
+        typed, rows, files = self.query_one(Input).value.strip(), self.rows, self._files or {}
+        chunkless = {path for path, file in files.items() if not file.chunks}
+        paths = completions(typed, [*files])
+        offered = {path: "  not indexed" if path in chunkless else "" for path in paths}
         if typed and not {typed, parse_place(typed).path} & {*paths}:
-            is_indexed = self._paths is None or parse_place(typed).path in self._paths
-            offered[typed] = "" if is_indexed else "  use as typed (not indexed)"
+            offered[typed] = "" if self._files is None else "  use as typed"
 
         def draw(path: str, width: int) -> Content:
             folder, slash, name = safe_line(path).rpartition("/")
@@ -185,8 +186,9 @@ class PlacePrompt(Dialog[Place | None], keys="place"):
 
         rows.set_rows([Row(path, partial(draw, path)) for path in offered])
         title = "reading the paths…"
-        if self._paths is not None:
-            title = fmt.count(len(self._paths), "file")
+        if self._files is not None:
+            title = fmt.count(len(files) - len(chunkless), "file")
+            title += f", {fmt.count(len(chunkless))} not indexed" if chunkless else ""
         rows.border_title = Content(title)
 
     def action_complete(self) -> None:
@@ -201,7 +203,7 @@ class PlacePrompt(Dialog[Place | None], keys="place"):
         """Trace the chosen path, at the line that was typed, or what was typed."""
         typed, path = self.query_one(Input).value.strip(), self.rows.chosen_id
         # A name that the index holds is taken whole, even when it ends in a number.
-        place = Place(typed) if typed in (self._paths or ()) else parse_place(typed)
+        place = Place(typed) if typed in (self._files or ()) else parse_place(typed)
         if not self._reading.is_finished:
             problem = "The files are still being read: Enter again in a moment."
         elif not typed and not path:

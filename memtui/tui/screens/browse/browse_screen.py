@@ -233,11 +233,14 @@ class BrowseScreen(Screen[None]):
         return self.file_rows.has_focus or name not in self.list_actions
 
     def worded(self, binding: Binding) -> Binding:
-        """Name the way back where a link led here, what is of all files there, what `M` shows."""
-        if "'cycle_sort'" in binding.action or binding.action == "toggle_timeline":
-            return replace(binding, show=self.file_rows.has_focus)
-        if "'go_back', ()" in binding.action:
-            return replace(binding, show=bool(self.reader.before))
+        """Name only what can be done here and with the file, and what `M` shows."""
+        useless: tuple[str, ...]
+        useless = () if self.file_rows.has_focus else ("'cycle_sort'", "toggle_timeline")
+        useless += () if self.reader.has_text else ("'toggle_outline'", "'toggle_rendered'")
+        useless += () if self.view.chunk is not None else ("'show_chunk'", "'step_chunk'")
+        useless += () if self.reader.before else ("'go_back', ()",)
+        if any(name in binding.action for name in useless):
+            return replace(binding, show=False)
         is_toggle = "'toggle_rendered'" in binding.action and self.view.rendered
         return replace(binding, description="source") if is_toggle else binding
 

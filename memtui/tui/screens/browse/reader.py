@@ -98,6 +98,11 @@ class Reader:
         """The file that is shown, as the list knows it."""
         return self._screen.file_list.files.get(self.path)
 
+    @property
+    def has_text(self) -> bool:
+        """True if there is text to show."""
+        return self.source is not None and any(self.source.lines)
+
     def show(self, target: Target) -> None:
         """Show a place of a file, once it is read."""
         screen, engine, note = self._screen, self._screen.engine, ""
@@ -155,7 +160,7 @@ class Reader:
 
     def toggle_rendered(self) -> None:
         """Show the file as rendered Markdown, or as it is."""
-        if self.source is None or not any(self.source.lines):
+        if not self.has_text:
             tell(self._screen, "Nothing to render: no text is shown.")
             return
         self.is_rendered = not self.is_rendered
@@ -199,6 +204,7 @@ class Reader:
         self._screen.view.show(None, None, note=note)
         self._fill_outline(())
         self._screen.describe()
+        self._screen.refresh_bindings()
 
     def _show_reading(self, target: Target, reading: Reading) -> None:
         source, chunks, outline, rendered = reading

@@ -146,9 +146,6 @@ class ResultController:
             path, (line, _) = chunk.path, view.state.lines
         else:
             return
-        if view.foreign and view.status is not None and not view.status.root:
-            tell(view, "No file to edit: the agent's workspace is not known.", warning=True)
-            return
         self.remember_query()
         edit_at(view, path, line, self.reload)
 
@@ -252,7 +249,7 @@ class ResultController:
         place = ""
         if view.preview.has_focus and state.source is not None:
             place = f"{state.source.path}:{view.preview.top[0]}"
-        view.app.push_screen(PlacePrompt(view.engine.browse.paths, place), explain)
+        view.app.push_screen(PlacePrompt(view.engine.browse.files, place), explain)
 
     def toggle_pin(self, chunk: Chunk | None = None) -> None:
         """Follow a chunk, else the chosen one, through every query, or do not any more.
