@@ -61,6 +61,8 @@ _STATES: Final = {
 
 
 class Polled(NamedTuple):
+    """The state of a batch as a service reports it."""
+
     state: str
     """`waiting`, `done`, `failed`, `expired` or `cancelled`."""
     output: str = ""

@@ -40,6 +40,8 @@ _counting = threading.Lock()
 
 
 class Role(StrEnum):
+    """The role in which a text is embedded."""
+
     QUERY = "query"
     DOCUMENT = "document"
 
@@ -73,6 +75,8 @@ class WordPieces(NamedTuple):
 
 
 class BatchOutcome(NamedTuple):
+    """The result of the batches of one run."""
+
     made: bool = False
     """True if there are vectors in the cache now that were missing."""
     spent: Usage = Usage()

@@ -37,6 +37,8 @@ JSON_HEADERS: Final = {"content-type": JSON, "accept": JSON}
 
 
 class Shape(StrEnum):
+    """The form of requests and answers."""
+
     OPENAI = "openai"
     GEMINI = "gemini"
     OLLAMA = "ollama"
@@ -60,6 +62,8 @@ class Templates(Struct, frozen=True):
 
 
 class Model(Struct, frozen=True):
+    """The known facts about one model of a service."""
+
     dimensions: int | None = None
     one_length: bool = False
     input_bytes: int | None = None
@@ -69,6 +73,8 @@ class Model(Struct, frozen=True):
 
 
 class BatchForm(Struct, frozen=True):
+    """The batch interface of a service."""
+
     line: Mapping[str, Any]
     creation: Mapping[str, Any]
     window_hours: float = 24
@@ -323,6 +329,8 @@ def templates_of(model: str) -> Templates:
 
 @dataclass(frozen=True, slots=True)
 class Address:
+    """The address at which a service is asked."""
+
     url: str = field(repr=False)
     """The base address; what follows a `?` may be secret, so it is never shown."""
     host: str
@@ -390,6 +398,8 @@ def sendable(value: str) -> bool:
 
 
 class Answered(NamedTuple):
+    """The vectors and the token count of an answer."""
+
     vectors: Values
     """One row for each text, in the order of the texts."""
     tokens: int | None

@@ -54,6 +54,8 @@ class MemoryFile(Struct, frozen=True):
 
 
 class DayTotals(Struct, frozen=True):
+    """The notes of one day."""
+
     day: date
     paths: tuple[str, ...]
     size: int
@@ -97,6 +99,8 @@ class ChunkRecord(Struct, frozen=True):
 
 
 class Neighbour(Struct, frozen=True):
+    """A chunk that is like another one."""
+
     chunk: Chunk
     score: float
     """Cosine of the vectors, or the share of weighted words that both have: 0 to 1."""
@@ -105,6 +109,8 @@ class Neighbour(Struct, frozen=True):
 
 
 class Neighbours(Struct, frozen=True):
+    """The chunks most like one chunk."""
+
     by_vector: tuple[Neighbour, ...]
     vector_state: Reason
     """`ok`, or why no vectors could be compared."""

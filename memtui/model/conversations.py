@@ -35,6 +35,8 @@ def covers(name: str, place: str) -> bool:
 
 
 class TurnKind(StrEnum):
+    """The kind of an entry of a conversation."""
+
     MESSAGE = "message"
     THINKING = "thinking"
     TOOL_CALL = "tool_call"
@@ -79,6 +81,8 @@ class Turn(Struct, frozen=True):
 
 
 class ConversationListing(Struct, frozen=True):
+    """A transcript, as a list shows it."""
+
     path: str
     """As the index stores it, for instance `sessions/main/3f9a.jsonl`."""
     place: str

@@ -358,6 +358,8 @@ class ErrorRecord(Struct, frozen=True):
 
 
 class SourceCount(Struct, frozen=True):
+    """The number of files and chunks of one source in the index."""
+
     source: str
     files: int
     chunks: int

@@ -90,6 +90,8 @@ class RecordedOptions(Struct, frozen=True, rename="camel"):
 
 
 class RecordedQuery(Struct, frozen=True):
+    """One query and what the program answered."""
+
     query: str
     results: tuple[RecordedResult, ...]
     opts: RecordedOptions | None = None
@@ -200,6 +202,8 @@ class Verdict(Struct, frozen=True):
 
 
 class Verification(Struct, frozen=True):
+    """The comparison of a whole recording."""
+
     agrees: bool
     profile: str
     chosen_because: str

@@ -59,6 +59,8 @@ Stamp: TypeAlias = tuple[FileStamp, FileStamp]
 
 
 class EventSession(Struct, frozen=True):
+    """A session as the database holds it."""
+
     session: str
     events: int
     size: int

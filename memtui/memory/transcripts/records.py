@@ -41,6 +41,8 @@ class RecordFacts(NamedTuple):
 
 
 class TranscriptFormat(ABC):
+    """The format of one program's transcripts."""
+
     kind: TranscriptKind
 
     @abstractmethod
