@@ -56,7 +56,7 @@ def _verify(folder: Path, databases: dict[str, Path]) -> int:
             ForeignTarget(databases[release]), load_recording(recording), vectors=given, env={}
         )
         queries += len(found.queries)
-        worst = max(worst, found.score_difference)
+        worst = max(worst, found.score_difference or 0.0)
         for verdict in found.queries:
             if not verdict.agrees:
                 failed += 1

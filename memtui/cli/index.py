@@ -312,12 +312,11 @@ def _verification_lines(
     path: Path, verification: Verification, *, everything: bool
 ) -> Iterator[Line]:
     agreed = sum(verdict.agrees for verdict in verification.queries)
-    yield [
-        f"{path.name}: ",
-        ("agrees", GREEN) if verification.agrees else ("DIFFERS", RED),
-        f", {agreed} of {len(verification.queries)} queries, "
-        f"largest difference {verification.score_difference:.2g}",
-    ]
+    outcome, difference = ("agrees", GREEN), verification.score_difference
+    largest = "" if difference is None else f", largest difference {difference:.2g}"
+    if not verification.agrees:
+        outcome = ("NOT COMPARED" if difference is None else "DIFFERS", RED)
+    yield [f"{path.name}: ", outcome, f", {agreed} of {len(verification.queries)} queries{largest}"]
     yield f"  profile {verification.profile}: {verification.chosen_because}"
     yield from (f"  {note}" for note in verification.notes)
     details = [one.detail for one in verification.queries]
@@ -329,5 +328,5 @@ def _verification_lines(
         if not verdict.agrees and (alike == 1 or number == details.index(verdict.detail)):
             which = repr(shown) if alike == 1 else words.count(alike, "query", "queries")
             yield f"  {verdict.stage}  {which}: {verdict.detail}"
-        elif everything and verdict.agrees:
+        elif everything and verdict.score_difference is not None:
             yield f"  ok  {shown!r}: {verdict.score_difference:.2g}{from_legs}"

@@ -61,7 +61,7 @@ def test_every_recorded_query_is_reproduced(
     assert [(v.query, v.stage, v.detail) for v in found.queries if not v.agrees] == []
     assert len(found.queries) == 36
     assert found.profile == f"openclaw-{release.rsplit('.', 1)[0]}"
-    assert found.score_difference <= LAST_BIT
+    assert (found.score_difference or 0.0) <= LAST_BIT
     from_legs = [verdict.from_legs for verdict in found.queries if verdict.from_legs is not None]
     assert all(difference <= FROM_LEGS for difference in from_legs)
     assert bool(from_legs) is (release != "2026.9.6")
@@ -137,7 +137,7 @@ def test_chunks_of_the_same_lines_are_told_apart_and_paired_in_their_order_where
     index, content = shared_place
     found = run(index, written(tmp_path / "same.json", content))
     assert [(verdict.stage, verdict.detail) for verdict in found.queries] == [(None, "")]
-    assert found.score_difference <= LAST_BIT
+    assert (found.score_difference or 0.0) <= LAST_BIT
     results = content["queries"][0]["results"]
     results.insert(0, results.pop(2))
     (verdict,) = run(index, written(tmp_path / "moved.json", content)).queries
@@ -162,7 +162,7 @@ def test_one_of_two_chunks_of_the_same_lines_that_is_not_there_is_named(
     del query["legs"]
     (verdict,) = run(index, written(tmp_path / "one.json", content)).queries
     assert (verdict.agrees, verdict.stage) == (False, stage)
-    assert verdict.score_difference <= LAST_BIT
+    assert (verdict.score_difference or 0.0) <= LAST_BIT
 
 
 def test_a_result_is_named_by_the_stage_that_lost_it(

@@ -192,8 +192,8 @@ class Verdict(Struct, frozen=True):
     agrees: bool
     results: int
     """Number of results that the program gave."""
-    score_difference: float
-    """The largest difference of a score, a vector score or a text score; 0 to the last bit."""
+    score_difference: float | None
+    """The largest one of a score, vector score or text score; `None`: it could not be asked."""
     from_legs: float | None = None
     """The largest difference of a score that starts from the recorded legs; `None`: not told."""
     stage: str | None = None
@@ -209,8 +209,8 @@ class Verification(Struct, frozen=True):
     chosen_because: str
     notes: tuple[str, ...]
     """Other tables than the program's own that are searched, in lines."""
-    score_difference: float
-    """The largest of all differences."""
+    score_difference: float | None
+    """The largest of all differences; `None` where no query could be asked."""
     queries: tuple[Verdict, ...]
 
 
@@ -276,7 +276,7 @@ def verify(
                 else:
                     detail, leg = pool.states[Leg.VECTOR].detail, str(Leg.VECTOR)
                     results = len(record.results)
-                    verdicts.append(Verdict(record.query, False, results, 0.0, None, leg, detail))
+                    verdicts.append(Verdict(record.query, False, results, None, None, leg, detail))
                 progress(done, len(recording.queries))
     notes = []
     if tokenizer not in {None, facts.identity.fts_tokenizer or "unicode61"}:
@@ -289,7 +289,7 @@ def verify(
         facts.profile,
         facts.because,
         tuple(notes),
-        max((verdict.score_difference for verdict in verdicts), default=0.0),
+        max((d for one in verdicts if (d := one.score_difference) is not None), default=None),
         tuple(verdicts),
     )
 
