@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 MOST_POSTINGS: Final = 100_000
 """So many places of terms are read at most; the terms left out are the most frequent ones."""
-MOST_COMPARED: Final = 160
+MOST_COMPARED: Final = 400
 """So many texts are compared at most, those with the most shared weight."""
 _SHOWN_WORDS: Final = 12
 _SQL: Final[Mapping[str, str]] = read_table("queries.toml")["terms"]
@@ -167,6 +167,8 @@ class Browse:
             rowid, chunk = chunk_row
             by_vector, state = _by_vector(reading, rowid, limit)
             by_words, compared = _by_words(reading, rowid, chunk, limit)
+            by_id = {one.id: one for one in (*compared, *(near.chunk for near in by_vector))}
+            compared = [*by_id.values()]
             texts = duplicates.without_forms([one.text for one in (chunk, *compared)])
             own, *others = map(duplicates.cut, texts)
             alike: list[Neighbour] = []

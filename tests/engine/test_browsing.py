@@ -15,7 +15,7 @@ import zstandard
 from msgspec.structs import replace
 
 from memtui.bus import Bus, SearchReady
-from memtui.engine import Engine
+from memtui.engine import Engine, browse
 from memtui.engine.browse import recalls_of
 from memtui.engine.ports import Partial, SearchRequest
 from memtui.memory.care.rules import written_links
@@ -127,7 +127,7 @@ def test_without_vectors_a_record_says_why(memory: SmallMemory) -> None:
 
 
 def test_near_duplicates_are_told_of_a_chunk_and_by_care(
-    engine: Engine, memory: SmallMemory
+    engine: Engine, memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = "# Copied\n\n" + " ".join(f"word{number}" for number in range(60)) + "\n"
     copies = {"one": text, "two": text, "near": text.replace("word30", "other")}
@@ -144,6 +144,9 @@ def test_near_duplicates_are_told_of_a_chunk_and_by_care(
     assert scores.keys() == {f"memory/{name}.md" for name in ("two", "near", "yet")}
     assert 0.6 <= scores["memory/near.md"] < scores["memory/two.md"] == 1.0
     assert scores["memory/yet.md"] == 1.0
+    # Where many others share more words, the nearest in meaning are compared as well.
+    monkeypatch.setattr(browse, "MOST_COMPARED", 1)
+    assert len(engine.browse.neighbours(chunk.id).duplicates) == 3
     (short,) = engine.browse.chunks_of("memory/short.md")
     assert not engine.browse.neighbours(short.id).duplicates
     told = {
