@@ -260,4 +260,7 @@ def trust(
     trusted = load.is_trusted(file, state)
     report = lines(trusted=trusted)
     answer = {"file": file.path, "sha256": file.sha256, "trusted": trusted, "dry_run": dry_run}
-    return invocation.respond({**answer, "keys": keys}, report[:1] if is_asked else report)
+    problems += load.SettingsFiles(invocation.env, root).read().problems if trusted else ()
+    notes = [f"memtui: {problem}" for problem in problems if problem.fatal]
+    shown = report[:1] if is_asked else report
+    return invocation.respond({**answer, "keys": keys}, shown, notes=notes)

@@ -224,6 +224,7 @@ def test_trust_shows_what_it_is_for_whole_and_needs_an_answer(memtui: Run, notes
     unread = memtui("config", "validate", *place)
     assert "it would be wrong then: must be all-MiniLM" in unread.out
     assert "the configuration is valid, without what is ignored" in unread.err
+    assert "must be all-MiniLM" in memtui("trust", *place, "--yes").err
     (notes / ".memtui.toml").write_text("ranking.k = 3\n")
     nothing = memtui("trust", *place, "--json")
     assert (nothing.code, nothing.document["trusted"]) == (0, False)
