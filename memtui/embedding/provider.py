@@ -40,8 +40,6 @@ _counting = threading.Lock()
 
 
 class Role(StrEnum):
-    """The role in which a text is embedded."""
-
     QUERY = "query"
     DOCUMENT = "document"
 

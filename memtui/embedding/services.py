@@ -329,8 +329,6 @@ def templates_of(model: str) -> Templates:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The address at which a service is asked."""
-
     url: str = field(repr=False)
     """The base address; what follows a `?` may be secret, so it is never shown."""
     host: str

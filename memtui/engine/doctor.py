@@ -99,8 +99,6 @@ def attempted(name: str, checks: Iterable[Check], code: int = 0) -> Iterator[Che
 
 
 class Examination(Struct, frozen=True):
-    """Everything that was looked at."""
-
     root: Path | None
     """The memory folder, `None` without one."""
     configured: Sequence[Mapping[str, Any]]

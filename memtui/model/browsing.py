@@ -54,8 +54,6 @@ class MemoryFile(Struct, frozen=True):
 
 
 class DayTotals(Struct, frozen=True):
-    """The notes of one day."""
-
     day: date
     paths: tuple[str, ...]
     size: int

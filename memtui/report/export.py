@@ -30,8 +30,6 @@ from memtui.text.sanitize import safe, safe_line
 
 
 class Format(StrEnum):
-    """A format that an explanation can be written in."""
-
     TEXT = "text"
     JSON = "json"
     MARKDOWN = "markdown"

@@ -253,8 +253,6 @@ class ProfileSettings(RankingSettings, frozen=True):
 
 
 class UiSettings(Table, frozen=True):
-    """The look and behaviour of the terminal interface."""
-
     theme: Annotated[str, Meta(min_length=1, max_length=64)] = "auto"
     preview: Literal["auto", "right", "below", "off"] = "auto"
     glyphs: Literal["auto", "unicode", "ascii"] = "auto"

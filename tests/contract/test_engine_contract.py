@@ -166,20 +166,18 @@ def test_submitted_searches_answer_on_the_bus_and_the_latest_wins(memory: Memory
 def test_paths_files_and_chunks_are_of_one_index(memory: Memory) -> None:
     browse = memory.engine.browse
     chunk_counts = {file.path: file.chunks for file in browse.files() if file.chunks}
-    paths = list(chunk_counts)
-    assert paths == sorted(paths)
+    assert [*chunk_counts] == sorted(chunk_counts)
     chunks = memory.chunks()
     assert len({chunk.id for chunk in chunks}) == len(chunks) == sum(chunk_counts.values())
-    for path in paths:
-        own = browse.chunks_of(path)
-        assert len(own) == chunk_counts[path]
+    for path, count in chunk_counts.items():
+        assert len(browse.chunks_of(path)) == count
         source = memory.engine.index.files.source(path)
         assert (source.path, source.state) == (path, "current")
         assert source.lines
     status = memory.engine.index.status()
-    assert (status.files, status.chunks) == (len(paths), len(chunks))
+    assert (status.files, status.chunks) == (len(chunk_counts), len(chunks))
     assert status.state in (IndexState.READY, IndexState.STALE)
-    assert {file.path for file in browse.recent(3)} <= set(paths)
+    assert {file.path for file in browse.recent(3)} <= set(chunk_counts)
     assert not browse.chunks_of("nowhere.md")
     assert memory.engine.index.files.source("nowhere.md").state == "gone"
 

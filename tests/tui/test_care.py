@@ -91,14 +91,15 @@ async def test_a_look_can_be_stopped_and_is_remembered(memory: SmallMemory, look
 async def test_enter_reads_the_place_of_a_finding_and_leads_back_with_browse_as_it_was(
     memory: SmallMemory, leave: str
 ) -> None:
+    (memory.root / "memory/blob.md").write_bytes(b"\0")
     async with running(memory.open, size=(100, 30)) as run:
         await run.press("escape", "2", "slash", *"mai", "enter", "tab")
         before = run.text
-        await run.press("4", shows="2 findings by 2 rules, 7 rules passed")
+        await run.press("4", shows="3 findings by 3 rules, 6 rules passed")
         assert "⏎ read  e edit" in run.text
         screen = run.screen(CareScreen)
         await run.press("slash", *"nothing-holds-this")
-        assert "0 of 2 findings" in run.text
+        assert "0 of 3 findings" in run.text
         await run.press("enter", "escape")
         assert run.app.screen is screen, "the filter goes first"
         finding = screen.finding

@@ -335,15 +335,16 @@ async def test_an_index_that_was_named_is_offered_as_no_notes_folder(
         assert "the notes folder" not in screen_text(apps[0])
 
 
-async def test_a_file_of_no_workspace_offers_nothing_to_edit_and_no_source(tmp_path: Path) -> None:
+async def test_an_index_file_offers_nothing_to_edit_to_list_or_to_choose(tmp_path: Path) -> None:
     target = replace(make_target(tmp_path, AGENT)[1], agent=None, state_dir=None, workspace=None)
     async with foreign_running(target) as run:
         await run.search("router")
         await run.press("escape", "K", shows="b show in Browse")
         assert "e edit" not in run.text
-        await run.press("3", "O", shows="it has no conversations of its own")
-        assert "w write" not in run.text
-        assert "space" not in run.text
+        await run.press("3", shows="No conversations found")
+        assert run.text.splitlines()[-1].split() == ["esc", "back", "?", "help", "^p", "menu"]
+        await run.press("escape", "5", shows="r check again")
+        assert "f filter files" not in run.text
 
 
 async def test_the_palette_leads_from_one_memory_to_another_and_back(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import msgspec
@@ -32,6 +34,7 @@ from memtui.tui.widgets.bars import SCREENS
 from memtui.tui.widgets.lists import TextBlock
 from memtui.tui.widgets.preview import Preview
 from memtui.tui.widgets.timeline import HeatMap
+from tests.support.conversations import talk
 from tests.support.hostile import ALL
 from tests.support.known import cases, load
 from tests.support.small_memory import SmallMemory
@@ -446,8 +449,11 @@ async def test_q_closes_what_is_on_top_and_quits_from_the_search_screen_alone(
     assert run.app.return_code == 0
 
 
-async def test_a_part_that_a_key_opened_is_closed_before_its_screen(memory: SmallMemory) -> None:
-    async with running(memory.open, size=(120, 24), query="router config") as run:
+async def test_a_part_that_a_key_opened_is_closed_before_its_screen(
+    memory: SmallMemory, tmp_path: Path
+) -> None:
+    opened = partial(memory.open, homes=talk(tmp_path).homes)
+    async with running(opened, size=(120, 24), query="router config") as run:
         await run.press("escape")
         for keys, key, part, screen in load("interface")["parts of screens"]:
             await run.press(*keys.split())

@@ -59,8 +59,6 @@ Stamp: TypeAlias = tuple[FileStamp, FileStamp]
 
 
 class EventSession(Struct, frozen=True):
-    """A session as the database holds it."""
-
     session: str
     events: int
     size: int

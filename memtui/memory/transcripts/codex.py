@@ -21,8 +21,6 @@ _HEADER: Final = re.compile(r"\AWall time: [\d.]+ seconds\nOutput:(?:\n|\Z)", re
 
 
 class Codex(records.TranscriptFormat):
-    """The format of Codex CLI's transcripts."""
-
     kind = TranscriptKind.CODEX
 
     def recognises(self, record: records.Record) -> bool:

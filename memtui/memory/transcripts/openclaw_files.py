@@ -43,8 +43,6 @@ _ARCHIVE = re.compile(_NAMES["archive"], re.ASCII)
 
 
 class FileKind(StrEnum):
-    """The kind of a file in a sessions folder."""
-
     TRANSCRIPT = "transcript"
     RESET = "reset"
     """Put away when the conversation was started again."""

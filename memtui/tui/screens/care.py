@@ -186,8 +186,10 @@ class CareScreen(Screen[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action != "place" or not self.is_mounted:
             return True
-        has_place = self.finding is not None and (len(parameters) < 2 or self.finding.other)
-        return True if has_place else None
+        finding = self.finding
+        if finding is None or (parameters == ("chunk",) and not finding.place.text):
+            return None
+        return True if len(parameters) < 2 or finding.other else None
 
     @on(Input.Submitted)
     def action_to_list(self) -> None:

@@ -218,16 +218,24 @@ class AgentIndexScreen(IndexScreen, inherit_bindings=False):
     RIGHT = ("files", "coverage", "leftovers")
     FIRST = "findings"
 
+    @property
+    def _file_states(self) -> set[FileState]:
+        foreign = self.engine.index.status().foreign
+        truth = foreign.truth if foreign is not None else None
+        return {file.state for file in truth.files} if truth is not None else set()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        is_idle = action == "filter" and not self._file_states
+        return None if is_idle else super().check_action(action, parameters)
+
     def action_filter(self) -> None:
         """Show the files of the next state: all, drifted, then each state there is."""
-        foreign = self.engine.index.status().foreign
-        if foreign is not None and foreign.truth is not None:
-            there = {file.state for file in foreign.truth.files}
-            kinds = ["", DRIFTED, *(state.value for state in FILE_ORDER if state in there)]
-            shown = self.state_filter if self.state_filter in kinds else ""
-            self.state_filter = next_of(kinds, shown)
-            self.query_one("#files").focus()
-            self.refresh_status()
+        states = self._file_states
+        kinds = ["", DRIFTED, *(state.value for state in FILE_ORDER if state in states)]
+        shown = self.state_filter if self.state_filter in kinds else ""
+        self.state_filter = next_of(kinds, shown)
+        self.query_one("#files").focus()
+        self.refresh_status()
 
 
 def what_is_listed(status: IndexStatus) -> str:

@@ -147,7 +147,8 @@ class ProvidersScreen(Dialog[Chosen | None], keys="providers"):
         block.show(partial(fact_lines, facts, column=_LABEL))
         self.query_one(VerticalScroll).scroll_home(animate=False)
         keeps = self._is_first_run and (listing is None or listing.name == EMBEDDED_DEFAULT)
-        can_switch = listing is not None and listing.works
+        is_in_use = listing is not None and listing.is_actual and listing.is_requested
+        can_switch = listing is not None and listing.works and not is_in_use
         self.rows.opens = _KEEP if keeps else "switch…" if can_switch else ""
         self.frame(FIRST_TITLE if self._is_first_run else TITLE, words.brief(note))
         self.on_resize()

@@ -60,7 +60,7 @@ class TranscriptsScreen(Dialog[str], keys="transcripts"):
     def compose(self) -> ComposeResult:
         with Vertical(id="transcripts", classes="dialog-box"):
             yield Static(id="transcripts-intro", markup=False)
-            yield RowList(id="transcripts-list")
+            yield RowList(id="transcripts-list", opens="apply all")
             with VerticalScroll(id="transcripts-scroll", can_focus=False):
                 yield TextBlock(id="transcripts-facts")
 
@@ -93,9 +93,7 @@ class TranscriptsScreen(Dialog[str], keys="transcripts"):
         self._show_rows(error_line(error))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        needs = {"toggle_source": bool(self.sources)}
-        needs["write"] = self._files is not None and bool(self.sources)
-        return needs.get(action, True)
+        return self._files is not None or action != "write"
 
     @property
     def selected(self) -> list[str]:
@@ -105,14 +103,13 @@ class TranscriptsScreen(Dialog[str], keys="transcripts"):
 
     @property
     def chosen(self) -> TranscriptSource | None:
+        """The place of the chosen row."""
         return self.sources.get(self.rows.chosen_id or "")
 
     def _show_rows(self, notice: Content) -> None:
-        selected = self.selected
+        self._message, selected = notice, self.selected
         rows = [source_row(source, name in selected) for name, source in self.sources.items()]
-        self.rows.opens = "apply all" if rows else ""
-        self.rows.set_rows(rows, self.rows.chosen_id, empty=notice.plain)
-        self._message = notice if rows else Content("")
+        self.rows.set_rows(rows, self.rows.chosen_id)
         self._draw()
 
     @on(RowList.Chosen)

@@ -92,6 +92,8 @@ class ListPane(Pane):
         self.sort_name = next(iter(SORTS))
         self.is_loaded = False
         """True if the transcripts were looked for."""
+        self.has_sources = True
+        """True if there are places of transcripts, or it is not known yet."""
         self._load_seconds = 0.0
         self._message: Sequence[Content] = [aside("looking for conversations…")]
         """A message in place of the conversations."""
@@ -103,6 +105,11 @@ class ListPane(Pane):
         """The path of the chosen conversation; empty without one."""
         return self.rows.chosen_id or ""
 
+    @property
+    def lists_any(self) -> bool:
+        """True if there are conversations, or it is not known yet."""
+        return bool(self.listings) or not self.is_loaded
+
     def load(self) -> None:
         """Look for conversations, then go on counting what takes reading."""
         began, engine, reader = time.monotonic(), self.engine, self.sessions.reader
@@ -113,13 +120,14 @@ class ListPane(Pane):
         def take(reading: tuple[Sequence[ConversationListing], Sequence[TranscriptSource]]) -> None:
             listings, sources = reading
             self._load_seconds = time.monotonic() - began
-            self.is_loaded = True
+            self.is_loaded, self.has_sources = True, bool(sources)
             self.listings = {each.path: each for each in listings}
             lines = [safe_line(f"{each.name}: {each.folder or each.detail}") for each in sources]
             hint = Content("O  choose which transcripts are indexed" if sources else "")
             title, blank, words = Content("No conversations found."), Content(""), WORDS["opted"]
             self._message = [title, blank, *map(aside, lines or [words["none"]]), blank, hint]
             self.show()
+            self.sessions.refresh_bindings()
             reader.follow(self.listings.get(reader.path))
             in_background(
                 self,

@@ -153,10 +153,12 @@ class SessionsScreen(Screen[None]):
             case ("part", "searches", "show_turn" | "show_place"):
                 return True if self.pane == "searches" and self.searches.calls else None
             case ("part", "conversations", "sort"):
-                return True if self.conversations.display else None
-            case ("find",) if self.pane == "reader":
-                return True if self.reader.conversation is not None else None
-            case ("part", "reader", "show_chunk"):
+                return (self.conversations.lists_any and self.conversations.display) or None
+            case ("find",) | ("part", "searches", "show_calls") if self.pane != "reader":
+                return self.conversations.lists_any or None
+            case ("sources",):
+                return self.conversations.has_sources or None
+            case ("find",) | ("part", "reader", "show_chunk"):
                 return True if self.reader.conversation is not None else None
             case ("part", "reader", "copy_text"):
                 return True if self.reader.view.turn is not None else None
