@@ -103,9 +103,8 @@ class _Audit(Struct):
         if not tables.unread & {opened.layout.files, opened.layout.chunks}:
             listed = {(row.path, row.source) for row in tables.files}
             lost = {key: chunks for key, (chunks, _) in tables.chunks.items() if key not in listed}
-            names, total = sorted({path for path, _ in lost}), sum(lost.values()) or None
-            files = counted(len(names), "file")
-            findings.add("chunks_without_file", names, count=total, files=files)
+            names, chunks = sorted({path for path, _ in lost}), counted(sum(lost.values()), "chunk")
+            findings.add("chunks_without_file", names, chunks=chunks)
             if not tables.chunks:
                 findings.add("index_empty")
         # What should be indexed: by the configuration, else by the index itself.

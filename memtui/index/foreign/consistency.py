@@ -153,22 +153,21 @@ class StoredTables:
         with part(layout.chunks):
             if layout.fts is not None and not layout.tokenizer.startswith("trigram"):
                 # How much East Asian text a keyword table holds that cuts words at spaces.
-                total, paths = 0, list[str]()
+                total, names = 0, list[str]()
                 where = "WHERE rowid > ? ORDER BY rowid LIMIT ?"
-                texts = f"SELECT rowid, path, text FROM {layout.chunks} {where}"
+                texts = f"SELECT rowid, path, start_line, id, text FROM {layout.chunks} {where}"
                 for batch in rows.pieces(opened, texts, _BATCH):
                     total += len(batch)
-                    paths += [
-                        str(path)
-                        for _, path, text in batch
+                    names += [
+                        _chunk_name(*place)
+                        for _, *place, text in batch
                         if isinstance(text, str) and not text.isascii() and _CJK.search(text)
                     ]
                 findings.add(
                     "cjk_words",
-                    sorted(set(paths)),
-                    count=len(paths) or None,
+                    sorted(names),
                     total=total,
-                    share=len(paths) / max(total, 1),
+                    share=len(names) / max(total, 1),
                     tokenizer=layout.tokenizer,
                 )
         if layout.fts is not None:
