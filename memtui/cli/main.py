@@ -102,7 +102,8 @@ def program(invocation: Invocation, version: bool) -> int | None:
     # The demo says itself that it excludes an agent.
     reads_index = name in (None, "demo") or {"agent", "no agent"} & {*COMMANDS[name].get("on", ())}
     if invocation.foreign and not reads_index:
-        raise click.UsageError(f"--agent and --index mean nothing to `memtui {name}`", ctx)
+        message = f"--agent and --index mean nothing to `memtui {name}`"
+        raise click.NoSuchOption("--agent", message, ctx=ctx)
     if version:
         import platform
         from importlib import metadata
@@ -269,6 +270,8 @@ def run(arguments: Sequence[str], interface: Interface) -> int:
         if option == "--demo" and ctx is not None:
             message = f"--demo means nothing to `{ctx.command_path}`"
             hint = hint if ctx.parent else "`memtui demo` opens the demo"
+        if isinstance(failure, click.NoSuchOption) and option in ("--agent", "--index"):
+            hint = "`memtui status --agent NAME` tells what is wrong with an agent's index"
         error = errors.MemtuiError(message, hint=hint, code="usage", exit_code=EXIT_USAGE)
     except errors.MemtuiError as failure:
         error = failure

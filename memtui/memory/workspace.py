@@ -63,10 +63,10 @@ def find_workspace(
         if os.path.isdir(path):
             return Found(path, how)
         if os.path.exists(path):
-            raise WorkspaceNotFound(
-                f"{_shown(path)} is a file, not a folder (from {how})",
-                hint=f"name the folder that holds it: {_shown(path.parent)}",
-            )
+            hint = f"name the folder that holds it: {_shown(path.parent)}"
+            if path.suffix == ".sqlite":
+                hint = f"an index of OpenClaw is opened with `memtui --index {_shown(path)}`"
+            raise WorkspaceNotFound(f"{_shown(path)} is a file, no folder (from {how})", hint=hint)
         raise WorkspaceNotFound(f"no folder {_shown(path)} (from {how})", hint=_DEMO_HINT)
     marks = ", ".join(("MEMORY.md", "memory/", *PROJECT_FILES))
     looked_at = [f"{_shown(cwd)} (none of {marks} in it)"]

@@ -241,8 +241,9 @@ def test_what_of_a_recording_cannot_be_used_is_named(
 def test_a_file_that_is_no_recording_is_named(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "answers.json"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(SettingsError, match=said):
+    with pytest.raises(SettingsError, match=said) as raised:
         load_recording(path)
+    assert 'must hold {"query": …, "results": […]}, a list of these' in raised.value.hint
 
 
 @pytest.fixture

@@ -252,9 +252,11 @@ def test_what_is_trusted_is_what_was_shown(
 
 
 @pytest.mark.parametrize("option", ["--agent", "--index"])
-def test_the_demo_says_that_it_excludes_an_agent(memtui: Run, option: str) -> None:
+def test_what_reads_no_index_of_an_agent_says_so(memtui: Run, option: str) -> None:
     answer = memtui(option, "main", "demo")
     assert (answer.code, answer.err) == (2, f"memtui: --demo and {option} exclude each other\n")
+    for words in (("doctor", option, "main"), (option, "main", "profiles")):
+        assert "`memtui status --agent NAME`" in memtui(*words).err
 
 
 @pytest.mark.parametrize("command", ["sessions enable", "profiles save"])

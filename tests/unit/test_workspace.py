@@ -148,10 +148,11 @@ def test_what_is_named_must_exist(
 
 
 def test_a_file_in_place_of_a_folder(machine: Machine) -> None:
-    (machine.cwd / "MEMORY.md").write_text("x")
-    with pytest.raises(WorkspaceNotFound, match="is a file, not a folder") as raised:
-        machine.find("MEMORY.md")
-    assert str(machine.cwd) in raised.value.hint
+    for name, hint in (("MEMORY.md", str(machine.cwd)), ("x.sqlite", "`memtui --index ")):
+        (machine.cwd / name).write_text("x")
+        with pytest.raises(WorkspaceNotFound, match="is a file, no folder") as raised:
+            machine.find(name)
+        assert hint in raised.value.hint
 
 
 @pytest.mark.parametrize(

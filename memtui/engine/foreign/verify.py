@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 Name: TypeAlias = Annotated[str, Meta(pattern="^[^\ud800-\udfff]*$")]
 """A text that a database can be asked for: without halves of surrogate pairs."""
-_FORM: Final = 'it must hold {"queries": [{"query": …, "results": […]}, …]}'
+_FORM: Final = 'it must hold {"query": …, "results": […]}, a list of these, or {"queries": a list}'
 
 
 class RecordedHit(Struct, frozen=True, array_like=True):

@@ -165,7 +165,7 @@ class StoredTables:
                     ]
                 findings.add(
                     "cjk_words",
-                    sorted(names),
+                    sorted(names, key=lambda name: name.rpartition(":")[0]),
                     total=total,
                     share=len(names) / max(total, 1),
                     tokenizer=layout.tokenizer,
