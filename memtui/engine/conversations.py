@@ -529,11 +529,12 @@ def transcript_sources(
             if why not in _WHOLE and (row is not None or place.is_indexed):
                 skipped.append(SkippedFile(file.path, why, detail))
         count, size = len(place.files), sum(file.size for file in place.files)
-        detail = f"{count} conversation{'' if count == 1 else 's'}, {size_words(size)}; "
+        detail = f"{count} conversation{'' if count == 1 else 's'}, {size_words(size)}"
         with_text = sum(row.chunks > 0 for row in rows)
         label = "to be indexed of each" if place.is_indexed else "would be indexed of each"
         label = "indexed of each" if with_text else label
-        detail += "; ".join(filter(None, (f"{label}: {WHAT_IS_INDEXED}", destinations)))
+        what = f"{label}: {WHAT_IS_INDEXED}" if run_of(place.name, with_text) != "agent" else ""
+        detail = "; ".join(filter(None, (detail, what, destinations)))
         detail += f". {WRITTEN[place.kind]['calls_note']}." if place.kind is not None else ""
         yield TranscriptSource(
             name=place.name,

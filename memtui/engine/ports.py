@@ -378,8 +378,7 @@ class TranscriptStore(ABC):
         return ""
 
     def run_of(self, name: str, indexed: int) -> str:
-        """Return `run` or `off` for a source that is on or off for this run alone, `other` for one
-        that another memtui has on, by how many the index has; empty for one that is as written."""
+        """Return what `TranscriptSource.for_run` says of a source that has so many indexed."""
         return ""
 
     def take_written(self) -> TranscriptScope:

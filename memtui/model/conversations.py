@@ -128,7 +128,7 @@ class TranscriptSource(Struct, frozen=True):
     """True if it is opted in."""
     for_run: str = ""
     """`run` or `off` if it is on or off for this run of the program alone, `other` if it is on for
-    another memtui's."""
+    another memtui's, `agent` if it is the agent's program that indexes it."""
     found: int = 0
     size: int = 0
     """Bytes of all transcripts found."""

@@ -127,7 +127,7 @@ def source_state(source: TranscriptSource, table: str, is_chosen: bool | None = 
         state = "left" if source.indexed else "off"
     if is_chosen not in (None, source.is_indexed):
         state = "turned on" if is_chosen else "turned off"
-    elif source.for_run == "other":
+    elif source.for_run in ("other", "agent"):
         state = source.for_run
     counts = map(words.count, (source.found, source.indexed, waiting))
     is_on = words.WORDS["sources"].get(source.for_run, "on" if source.is_indexed else "off")

@@ -469,7 +469,7 @@ def test_an_agents_conversations_over_its_own_index(tmp_path: Path, release: str
         assert sum(row.rank_then is not None for row in replayed.rows) == 1
         assert noted.conversations.read(stored).find("which") == [1]
         [source] = noted.conversations.sources()
-        assert (source.name, source.found) == ("openclaw:main", 1)
+        assert (source.name, source.found, source.for_run) == ("openclaw:main", 1, "agent")
         with pytest.raises(IndexUnusable, match="memtui only reads it"):
             noted.index.transcripts.use_sources(["openclaw"])
     assert hash_tree(state.folder) == before

@@ -75,9 +75,10 @@ async def test_every_release_searches_with_the_parameters_of_its_agent(
         screen = run.app.search_screen
         assert screen.state.ranking == run.engine.ranking == run.app.options.ranking
         assert screen.state.ranking.profile == f"openclaw-{release[:6]}"
-        assert screen.state.ranking.k == 4
-        assert 0 < len(run.ranked.hits) <= 4
+        assert 0 < len(run.ranked.hits) <= screen.state.ranking.k == 4
         assert f"profile openclaw-{release[:6]}" in run.text
+        await run.press("escape", "3", "O", shows="turns nothing on or off here")
+        assert "space" not in run.text
     assert hash_tree(state.folder) == before
 
 
@@ -90,8 +91,7 @@ async def test_a_leg_that_cannot_be_reproduced_is_told_where_results_are(tmp_pat
             assert "only words are searched, not meaning: set the key or give" in run.text
         await run.press("f4")
         assert "skipped: the query has no vector of openai" in run.text
-        explained = run.screen(ExplainScreen)
-        told = text_of(report_of(explained.explained))
+        told = text_of(report_of(run.screen(ExplainScreen).explained))
         assert "the query has no vector of openai" in told
 
 

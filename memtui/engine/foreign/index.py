@@ -354,11 +354,12 @@ class AgentTranscripts(TranscriptStore):
             skipped = SkippedFile(name, Reason.UNREADABLE, written(safe_line(str(error))))
             return [replace(place, skipped=(skipped,))]
 
+    def run_of(self, name: str, indexed: int) -> str:
+        return "agent"
+
     def use_sources(self, names: Sequence[str]) -> None:
         """Refuse: what is indexed is decided by the agent's own configuration."""
-        raise IndexUnusable(
-            NOT_OURS, hint="memory.search.sources of its configuration decides what is indexed"
-        )
+        raise IndexUnusable(NOT_OURS, hint="memory.search.sources of its configuration decides")
 
 
 class AgentFiles(Files):

@@ -48,7 +48,8 @@ class TranscriptsScreen(Dialog[str], keys="transcripts"):
         """`files` are the settings that the choice can be written to; `None` in the demo."""
         super().__init__()
         self._engine = engine
-        self._files = files
+        self._is_agents = engine.index.status().foreign is not None
+        self._files = None if self._is_agents else files
         self.sources: dict[str, TranscriptSource] = {}
         """The sources that are shown, by name."""
         self.toggled: set[str] = set()
@@ -60,7 +61,7 @@ class TranscriptsScreen(Dialog[str], keys="transcripts"):
     def compose(self) -> ComposeResult:
         with Vertical(id="transcripts", classes="dialog-box"):
             yield Static(id="transcripts-intro", markup=False)
-            yield RowList(id="transcripts-list", opens="apply all")
+            yield RowList(id="transcripts-list", opens="" if self._is_agents else "apply all")
             with VerticalScroll(id="transcripts-scroll", can_focus=False):
                 yield TextBlock(id="transcripts-facts")
 
@@ -76,7 +77,8 @@ class TranscriptsScreen(Dialog[str], keys="transcripts"):
             choice, can_write = WORDS["choice"], self._files is not None
             later = choice["later"].format(choice["taken_in"] * can_write)
             later *= self._engine.index.status().has_other_writer
-            intro = message("sources", writes=choice["written"] * can_write + later)
+            writes = choice["written"] * can_write + later
+            intro = message("agent_sources" if self._is_agents else "sources", writes=writes)
             self.query_one("#transcripts-intro", Static).update(intro if sources else "")
             before, shown = {*self.selected}, [*self.sources.values()]
             self.sources = {source.name: source for source in sources}
@@ -93,7 +95,8 @@ class TranscriptsScreen(Dialog[str], keys="transcripts"):
         self._show_rows(error_line(error))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return self._files is not None or action != "write"
+        refused = ("write",) * (self._files is None) + ("toggle_source",) * self._is_agents
+        return action not in refused
 
     @property
     def selected(self) -> list[str]:
@@ -134,7 +137,7 @@ class TranscriptsScreen(Dialog[str], keys="transcripts"):
     def row_opened(self) -> None:
         if self.toggled:
             self._look(partial(self._use, "demo" if self._files is None else "this run"))
-        else:
+        elif not self._is_agents:
             self._draw("nothing changed: space turns it on or off")
 
     def _use(self, holds: str) -> None:
@@ -161,9 +164,8 @@ class TranscriptsScreen(Dialog[str], keys="transcripts"):
                 paths = [one for one in chosen if not is_source(one)]
                 return plan_transcripts(files, names_for(opted_in(files)[0], folders, named), paths)
 
-            dialog = WriteDialog(
-                "Write the sources, for every memory folder", files, {Where.USER: plan}
-            )
+            plans = {Where.USER: plan}
+            dialog = WriteDialog("Write the sources, for every memory folder", files, plans)
 
             def close_dialog(written: Written | None) -> None:
                 if written is not None and written.plan.changes:
