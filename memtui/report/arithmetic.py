@@ -304,7 +304,6 @@ def _stage_words(
     `None` for a stage that has nothing to say of it.
     """
     ranking, numbers, name = ranked.ranking, stage.numbers, stage.stage.value
-    trace = stage_trace(ranked, stage.stage)
     cases = [f"{name} {stage.operation}", f"{name} {stage.reason}", name]
     if ranking.decay.enabled:
         cases.insert(0, f"{name} {stage.reason} decay")
@@ -318,8 +317,6 @@ def _stage_words(
         "compared": compared_score(stage.after, effective),
         # The release counts the content as 0 where only the name was found: read it off.
         "content": words.score(2 * stage.after - 1),
-        "left": words.count(len(trace.order) if trace is not None else 0),
-        "all": words.count(len(trace.order) + len(trace.dropped) if trace is not None else 0),
         "operand": words.score(stage.operand or 0.0),
         "rank": str(stage.rank),
         "shown": words.count(ranking.k, "result"),
@@ -342,6 +339,13 @@ def _stage_words(
         values |= {"age": words.age(age), "power": power}
     if stage.stage is Stage.CONTEXT:
         values["lines"] = lines_words(scored)
+    if stage.stage is Stage.MIN_SCORE:
+        every = (stage_score(one, stage.stage) for one in (*ranked.hits, *ranked.drops))
+        reasons = [one.reason for one in every if one is not None]
+        filling = reasons.count(Reason.FREE_PLACE)
+        more = f", {words.count(filling, 'more fills', 'more fill')} the list" if filling else ""
+        reached, each = (words.count(number) for number in (reasons.count(Reason.OK), len(reasons)))
+        values |= {"reached": reached, "all": each, "filling": more}
     sign, formula, *notes = (part.format_map(values) for part in template)
     return [sign, formula, notes[0] if notes else "", notes[-1] if notes else ""]
 

@@ -108,8 +108,10 @@ def test_a_row_and_its_verdict_say_why_less_than_the_minimum_is_shown_and_more_i
         PROFILES["openclaw-2026.9"], keyword_mapping=ScoreMapping.GIVEN, mmr=Mmr(), decay=Decay()
     )
     ranked = rank(candidates, ranking, now=NOW)
-    _, free = ranked.hits
+    reaching, free = ranked.hits
     (drop,) = ranked.drops
+    notes = [step.note for step in score_steps(ranked, reaching)]
+    assert "1 of 3 reach it, 1 more fills the list" in notes
     assert drop.score > free.score
     rule = "fills the list: below the minimum, found by words alone"
     assert rule in draw_hit(free, RowContext(2, 1.0, ranked), 80).plain
