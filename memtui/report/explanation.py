@@ -263,8 +263,8 @@ def drop_words(drop: Drop, ranked: Ranked) -> str:
             minimum = words.short_number(numbers["min_score"])
             compared = arithmetic.compared_score(drop.score, drop.effective)
             is_barred = ranked.ranking.min_score_rule is MinScoreRule.FILL and len(drop.legs) > 1
-            rule = ", and does not fill the list: meaning found it too" if is_barred else ""
-            return f"{compared} < minimum {minimum}{after}{rule}"
+            rule = " (meaning found it: cannot fill the list)" if is_barred else ""
+            return f"{compared} < minimum {minimum}{rule}{after}"
         case Reason.CUT_AT_K:
             results = words.count(ranked.ranking.k, "result")
             pushed = _push_words(drop, ranked.ranking.k)

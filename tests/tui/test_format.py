@@ -117,7 +117,7 @@ def test_a_row_and_its_verdict_say_why_less_than_the_minimum_is_shown_and_more_i
     assert rule in draw_hit(free, RowContext(2, 1.0, ranked), 80).plain
     verdict = verdict_words(ranked, free)
     assert verdict == f"SHOWN at rank 2, score {free.score:.3f}; weak match; {rule}"
-    why = f"{drop.score:.3f} < minimum 0.35, and does not fill the list: meaning found it too"
+    why = f"{drop.score:.3f} < minimum 0.35 (meaning found it: cannot fill the list)"
     assert verdict_words(ranked, drop) == f"NOT SHOWN: {why}"
 
 
