@@ -310,7 +310,9 @@ def _trace_section(explained: Explained) -> Section:
         for step in inquiry.steps:
             if step.at in by_date and step.outcome is Outcome.PASSED:
                 continue
-            outcome, mark, tone = words.OUTCOME_WORDS[step.outcome]
+            is_pushed = step.outcome is Outcome.PUSHED_OUT
+            is_back = is_pushed and step is not inquiry.first_failure
+            outcome, mark, tone = words.OUTCOME_WORDS["back" if is_back else step.outcome]
             score, other = by_stage.get(step.at.value), safe_line(step.other)
             if step.at is Stage.CUT and isinstance(scored, Hit) and not by_date:
                 why = [words.score(scored.effective)]
@@ -319,7 +321,7 @@ def _trace_section(explained: Explained) -> Section:
                 why = _step_words(replace(step, numbers={}) if isinstance(step.at, Stage) else step)
             else:
                 why = [words.score(score.value), score.formula, score.note]
-                if step.outcome is Outcome.PUSHED_OUT and other and other not in score.note:
+                if is_pushed and other and other not in score.note:
                     why.append(f"behind {other}")
             fate = ": ".join(filter(None, (outcome, "  ".join(filter(None, why)))))
             cells = (words.step_name(step.at), _rank_words(step), fate)

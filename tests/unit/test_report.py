@@ -180,6 +180,8 @@ def test_a_stage_that_pushed_it_beyond_k_is_the_first_failure() -> None:
     assert strong.startswith("✗ decay")
     assert "pushed out of the list: 0." in strong
     assert any(line.text.startswith("    ✗ list") for line in lines)
+    back = text_of(report_of(replace(pushed, inquiry=replace(inquiry_of(pushed), rank=2))))
+    assert "beyond the list here, a later stage brings it back: 0." in back
 
 
 def test_a_place_without_a_chunk_has_a_trace_and_a_verdict() -> None:
