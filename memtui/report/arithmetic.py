@@ -73,7 +73,7 @@ class ScoreStep(Struct, frozen=True):
     feature: str = ""
     """The feature of the best passage whose share of the context it is."""
     legs: tuple[Leg, ...] = ()
-    """The legs that made the fused score of this share, the one that gave most first."""
+    """The legs that made this share, the one that gave most first; the only one of a fusion."""
 
     @property
     def word(self) -> str:
@@ -163,8 +163,9 @@ def score_steps(ranked: Ranked, scored: Hit | Drop) -> tuple[ScoreStep, ...]:
     """Spell out a score, first the legs, then the stages; nothing where filters alone chose."""
     if not ranked.pool.is_scored:
         return ()
-    steps: list[ScoreStep] = []
-    end = 0.0
+    steps, end = list[ScoreStep](), 0.0
+    given = {leg: part.contribution for leg, part in scored.legs.items() if part.contribution > 0}
+    contributors = tuple(sorted(given, key=given.__getitem__, reverse=True))
     for leg in Leg:
         sign = "+" if leg is Leg.KEYWORD and Leg.VECTOR in scored.legs else ""
         value = rank = extent = None
@@ -187,18 +188,18 @@ def score_steps(ranked: Ranked, scored: Hit | Drop) -> tuple[ScoreStep, ...]:
         is_lost = isinstance(scored, Drop) and stage.stage is scored.stage
         value = effective if stage.operation is Operation.KEEP else after
         step = ScoreStep(stage.stage, sign, value, stage.rank, formula, note, brief, extent)
-        steps.append(replace(step, failed=is_lost, shares=_shares(ranked, scored, stage)))
+        shares = _shares(ranked, stage, contributors)
+        legs = contributors if (stage.stage, len(given)) == (Stage.FUSION, 1) else ()
+        steps.append(replace(step, failed=is_lost, shares=shares, legs=legs))
     return tuple(steps)
 
 
-def _shares(ranked: Ranked, scored: Hit | Drop, stage: StageScore) -> tuple[ScoreStep, ...]:
+def _shares(ranked: Ranked, stage: StageScore, legs: tuple[Leg, ...]) -> tuple[ScoreStep, ...]:
     """Return the shares of a candidate by the context; nothing for any other stage."""
     trace = stage_trace(ranked, stage.stage)
     if stage.stage is not Stage.CONTEXT or trace is None:
         return ()
     shares, end = list[ScoreStep](), 0.0
-    contributors = [leg for leg, part in scored.legs.items() if part.contribution > 0]
-    legs = sorted(contributors, key=lambda leg: scored.legs[leg].contribution, reverse=True)
     for name, value in shares_of(stage).items():
         weight = float(str(trace.numbers.get(name, 0.0)))
         feature = value / weight if weight else 0.0
@@ -206,7 +207,7 @@ def _shares(ranked: Ranked, scored: Hit | Drop, stage: StageScore) -> tuple[Scor
         start, end = end, end + value
         extent = Extent(min(start, end), max(start, end))
         step = ScoreStep(stage.stage, "+", value, None, formula, extent=extent, feature=name)
-        shares.append(replace(step, legs=tuple(legs) if name == FEATURES[0] else ()))
+        shares.append(replace(step, legs=legs if name == FEATURES[0] else ()))
     return tuple(shares)
 
 
@@ -310,7 +311,7 @@ def _stage_words(
     template = next((words.ARITHMETIC[one] for one in cases if one in words.ARITHMETIC), None)
     if template is None:
         return None
-    is_alone = ranking.search_mode is not SearchMode.HYBRID
+    fusion, mode = words.WORDS["fusion"][ranking.fusion], words.WORDS["mode"][ranking.search_mode]
     values = {name: words.short_number(value) for name, value in numbers.items()} | {
         "before": words.score(stage.before),
         "after": words.score(stage.after),
@@ -320,9 +321,8 @@ def _stage_words(
         "operand": words.score(stage.operand or 0.0),
         "rank": str(stage.rank),
         "shown": words.count(ranking.k, "result"),
-        "method": words.WORDS["mode"][ranking.search_mode]
-        if is_alone
-        else words.WORDS["fusion"][ranking.fusion],
+        "method": fusion if ranking.search_mode is SearchMode.HYBRID else mode,
+        "lines": lines_words(scored),
         "why": words.reason_words(stage.reason) if stage.reason is not Reason.OK else "",
         "tier": words.WORDS["tier"].get(str(numbers.get("tier")), ""),
         "same": words.percent(float(numbers.get("max_similarity") or 0), 1),
@@ -337,15 +337,13 @@ def _stage_words(
         if ranking.decay.floor > 0:
             power = f"{values['floor']} + (1 {MINUS} {values['floor']}) × {power}"
         values |= {"age": words.age(age), "power": power}
-    if stage.stage is Stage.CONTEXT:
-        values["lines"] = lines_words(scored)
     if stage.stage is Stage.MIN_SCORE:
-        every = (stage_score(one, stage.stage) for one in (*ranked.hits, *ranked.drops))
-        reasons = [one.reason for one in every if one is not None]
+        every: list[Hit | Drop] = [*ranked.hits, *ranked.drops]
+        reasons = [one.reason for each in every for one in each.stages if one.stage is stage.stage]
         filling = reasons.count(Reason.FREE_PLACE)
         more = f", {words.count(filling, 'more fills', 'more fill')} the list" if filling else ""
-        reached, each = (words.count(number) for number in (reasons.count(Reason.OK), len(reasons)))
-        values |= {"reached": reached, "all": each, "filling": more}
+        values |= {"reached": words.count(reasons.count(Reason.OK)), "filling": more}
+        values["all"] = words.count(len(reasons))
     sign, formula, *notes = (part.format_map(values) for part in template)
     return [sign, formula, notes[0] if notes else "", notes[-1] if notes else ""]
 
@@ -360,9 +358,8 @@ def bar_parts(scored: Hit | Drop) -> dict[str, float]:
     the other shares by `LEG_OF`. No score is computed here: every length is a contribution, a
     share, or a difference of a stage's before and after.
     """
-    left = {leg.value: 0.0 for leg in Leg} | {"gain": 0.0}
-    for leg, part in scored.legs.items():
-        left[leg.value] = max(0.0, part.contribution)
+    given = {leg.value: max(0.0, part.contribution) for leg, part in scored.legs.items()}
+    left = {leg.value: 0.0 for leg in Leg} | given | {"gain": 0.0}
     losses = {"mmr": 0.0, "decay": 0.0, "loss": 0.0}
     before = None
     for stage, effective in zip(scored.stages, effective_scores(scored.stages), strict=True):

@@ -357,9 +357,7 @@ def _step_words(step: TraceStep) -> list[str]:
         **dict.fromkeys(("bytes", "limit_bytes"), size_words),
         **dict.fromkeys(("bm25", "cosine", "after"), words.score),
     }
-    values = {
-        name: write.get(name, str)(value) for name, value in numbers.items() if value is not None
-    }
+    values = {key: write.get(key, str)(one) for key, one in numbers.items() if one is not None}
     values["within"] = "within" if step.outcome is Outcome.PASSED else "beyond"
     if "start_line" in values or "line" not in values:
         values.pop("last_line", None)
@@ -450,6 +448,7 @@ def _term_sections(
 
 def _term_rows(terms: KeywordExplanation) -> Iterator[Row]:
     """Yield each term with its share of the score, below it its phrases; then the substrings."""
+    of = f" of {words.count(terms.rows)}"
     for term in terms.terms:
         is_single = len(term.phrases) == 1
         if not is_single:
@@ -458,10 +457,7 @@ def _term_rows(terms: KeywordExplanation) -> Iterator[Row]:
         for phrase in term.phrases:
             text, stems = term.text if is_single else f"  {phrase.match}", " ".join(phrase.tokens)
             numbers = (words.short_number(phrase.idf), words.score(phrase.share))
-            counts = (
-                words.count(phrase.tf),
-                f"{words.count(phrase.df)} of {words.count(terms.rows)}",
-            )
+            counts = words.count(phrase.tf), words.count(phrase.df, after=of)
             cells = (text, *counts, *numbers, stems if stems != text.strip() else "")
             if not phrase.tokens:
                 cells = (text, "-", "-", "-", "-", "the tokenizer leaves nothing of it")

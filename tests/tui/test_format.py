@@ -27,6 +27,7 @@ from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES
 from memtui.report.arithmetic import score_steps
 from memtui.report.explanation import verdict_words
+from memtui.report.layout import Tone
 from memtui.report.words import REASON_WORDS, WORDS, age, duration
 from memtui.tui import fmt
 from memtui.tui.place_actions import editor_arguments
@@ -110,6 +111,7 @@ def test_a_row_and_its_verdict_say_why_less_than_the_minimum_is_shown_and_more_i
     ranked = rank(candidates, ranking, now=NOW)
     reaching, free = ranked.hits
     (drop,) = ranked.drops
+    assert [step.tone for step in score_steps(ranked, free)[2:3]] == [Tone.KEYWORD]
     notes = [step.note for step in score_steps(ranked, reaching)]
     assert "1 of 3 reach it, 1 more fills the list" in notes
     assert drop.score > free.score

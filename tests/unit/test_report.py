@@ -93,22 +93,14 @@ def explained(text: str = "router vlan", *, has_chunk: bool = True) -> Explained
         for n in range(4)
     ]
     vector = [("c0", 0.71), ("c1", 0.613), ("c2", 0.4217), ("c3", 0.3)]
-    ranked = rank(
-        pool(chunks, vector, [("c1", -6.25), ("c0", -3.5), ("c2", -1.125)], query=note),
-        RANKING,
-        now=NOW,
-    )
+    keyword = [("c1", -6.25), ("c0", -3.5), ("c2", -1.125)]
+    ranked = rank(pool(chunks, vector, keyword, query=note), RANKING, now=NOW)
     inquiry = _inquiry(note, chunks[2].id if has_chunk else None, ranked)
     if not has_chunk:
         return Explained(ranked, RANKING, inquiry)
-    return Explained(
-        ranked,
-        RANKING,
-        inquiry,
-        CHANGES,
-        WordChanges((WordChange(f"{note} more", (note,), (note,), 2),), 17),
-        Passages(chunks[2].text, (Passage(0, len(note), 0.8125),), model=note),
-    )
+    changes = WordChanges((WordChange(f"{note} more", (note,), (note,), 2),), 17)
+    passages = Passages(chunks[2].text, (Passage(0, len(note), 0.8125),), model=note)
+    return Explained(ranked, RANKING, inquiry, CHANGES, changes, passages)
 
 
 def lines_of(report: Report, width: int | None = None) -> list[Line]:
@@ -129,17 +121,13 @@ def _inquiry(note: str, chunk_id: str | None, ranked: Any) -> Inquiry:
         lost = TraceStep(Station.INDEXED, Outcome.LOST, Reason.STALE, other=note)
         return Inquiry(note, Place(f"{note}.md", 7), None, (steps[0], lost), None)
     scored = find(ranked, chunk_id)
-    steps.append(
-        TraceStep(
-            Station.VECTOR_LEG, Outcome.PASSED, Reason.OK, {"cosine": 0.12345678901234567}, 3, 99
-        )
-    )
+    cosine = {"cosine": 0.12345678901234567}
+    steps.append(TraceStep(Station.VECTOR_LEG, Outcome.PASSED, Reason.OK, cosine, 3, 99))
     for stage in scored.stages:
         is_lost = isinstance(scored, Drop) and stage.stage is scored.stage
         outcome = Outcome.LOST if is_lost else Outcome.PASSED
-        steps.append(
-            TraceStep(stage.stage, outcome, stage.reason, {"after": stage.after}, stage.rank, 4)
-        )
+        after = {"after": stage.after}
+        steps.append(TraceStep(stage.stage, outcome, stage.reason, after, stage.rank, 4))
     phrase = PhraseScore(f'"{note}"', (note,), 3, 5, 1.0986122886681098, 1.4372531)
     terms = KeywordExplanation(
         rowid=3,
