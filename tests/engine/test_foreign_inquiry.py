@@ -258,9 +258,9 @@ def test_no_service_elsewhere_is_asked_for_words(sidecar: State) -> None:
         ranked = engine.search.ask(QUERY)
         chunk = ranked.hits[0].chunk
         assert ranked.pool.states[Leg.VECTOR].status is LegStatus.OK
-        outcome = engine.what_if.word_changes(
-            ranked, engine.ranking, replace(chunk, id="another"), None
-        )
+        other = replace(chunk, id="another")
+        outcome = engine.what_if.word_changes(ranked, engine.ranking, other, None)
+        assert engine.index.status().provider.address == "embeddings.example"
     assert (outcome.changes, outcome.tried, outcome.reason) == ((), 0, Reason.PENDING)
 
 

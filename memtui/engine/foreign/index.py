@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from memtui.bus import Bus, ForeignExamined
 from memtui.embedding.provider import Provider
 from memtui.embedding.registry import EMBEDDED_DEFAULT
-from memtui.engine.foreign.agent import AgentFacts, AgentLegs, read_facts
+from memtui.engine.foreign.agent import AgentLegs, read_facts
 from memtui.engine.foreign.openclaw_reading import OpenClawReading
 from memtui.engine.foreign.query_vectors import GivenVectors, QueryVector
 from memtui.engine.own_reading import WORKSPACE
@@ -85,12 +85,13 @@ NO_WORKSPACE: Final = "the workspace is not known"
 _NO_FILE_NAME: Final = "no file can have this name"
 
 
-def base_status(opened: Opened, facts: AgentFacts) -> IndexStatus:
+def base_status(opened: Opened, legs: AgentLegs) -> IndexStatus:
     """Return the status of an index before it is examined; no text or vector is read."""
-    layout, identity = opened.layout, facts.identity
+    facts, layout, identity = legs.facts, opened.layout, legs.facts.identity
     files, chunks = rows.counts(opened, layout.files), rows.counts(opened, layout.chunks)
     provider = facts.search.provider if facts.search is not None else identity.provider
-    asked = facts.target.expected
+    # Only vectors of a known model are compared with that of a query.
+    address = legs.query_vectors.address() if facts.scope.model else ""
     return IndexStatus(
         state=IndexState.READY,
         root=str(facts.target.workspace or ""),
@@ -107,8 +108,8 @@ def base_status(opened: Opened, facts: AgentFacts) -> IndexStatus:
             actual=identity.provider,
             model=identity.model,
             dimensions=identity.vector_dims,
-            # Else nobody is asked for the vector of a query.
-            remote=bool(asked and asked.search.enabled and facts.scope.model),
+            remote=bool(address),
+            address=address,
         ),
         vector_backend="not loaded",
         tokenizer=layout.tokenizer,
@@ -148,12 +149,12 @@ class OpenClawIndex(Index):
         # The engine thread opens the file again: a connection belongs to one thread.
         with closing(database):
             self.facts = facts = database.read(lambda opened: read_facts(opened, target, profile))
-            self._base = database.read(lambda opened: base_status(opened, facts))
+            self.legs: AgentLegs = AgentLegs(database, facts, vectors, env)
+            self._base = database.read(lambda opened: base_status(opened, self.legs))
         self.root = target.workspace or target.database.parent
         self.ranking = facts.ranking
         """The ranking that the agent is configured for, used when a search names none."""
         self.chunk_tokens = facts.identity.chunk_tokens or self.chunk_tokens
-        self.legs: AgentLegs = AgentLegs(database, facts, vectors, env)
         given = vectors if facts.mode is not SearchMode.KEYWORD_ONLY else None
         self._given = given.describe(facts.identity.vector_dims) if given is not None else UNSET
         self._thread, self._bus, self.now = thread, bus, now
@@ -292,14 +293,10 @@ class OpenClawIndex(Index):
         from memtui.index.foreign.audit import examine
 
         facts, now, cancelled = self.facts, datetime.now(UTC), self._closed.is_set
+        look = partial(examine, target=facts.target, release=facts.profile, now=now, deep=deep)
         with closing(ForeignDatabase(facts.target.database)) as database:
-            truth = database.read(
-                lambda opened: examine(
-                    opened, facts.target, facts.profile, now=now, deep=deep, cancelled=cancelled
-                ),
-                snapshot=False,
-            )
-            return truth, database.read(lambda opened: base_status(opened, facts))
+            truth = database.read(partial(look, cancelled=cancelled), snapshot=False)
+            return truth, database.read(lambda opened: base_status(opened, self.legs))
 
 
 class AgentTranscripts(TranscriptStore):

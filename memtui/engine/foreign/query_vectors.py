@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
@@ -127,6 +128,15 @@ class QueryVectors:
             detail += ", made for a note: scores may differ from the agent's"
         cached = self._checked(QueryVector(values, "cache", detail))
         return cached if isinstance(cached, QueryVector) else answer
+
+    def address(self) -> str:
+        """Return the other machine that a query may be sent to; empty where none can be asked."""
+        if self.from_file is not None and self.from_file.for_all is not None:
+            return ""
+        with suppress(ProviderError, ValueError):
+            address = self._target(self.identity.provider or "", self.identity.model or "")[1]
+            return "" if address.is_loopback else address.shown
+        return ""
 
     def close(self) -> None:
         """Stop a call that runs; later ones raise `Cancelled`."""
@@ -302,9 +312,8 @@ def load_given(path: Path) -> GivenVectors:
     """
 
     def vector(numbers: object) -> Vector:
-        return np.array(
-            msgspec.convert(numbers, Annotated[list[Number], Meta(min_length=1)]), dtype=np.float64
-        )
+        values = msgspec.convert(numbers, Annotated[list[Number], Meta(min_length=1)])
+        return np.array(values, dtype=np.float64)
 
     def parse(document: Any) -> GivenVectors:
         if not isinstance(document, dict | list) or not document:

@@ -62,15 +62,9 @@ class Findings:
         count = len(every) if count is None else count
         things = counted(count, entry.get("noun", ""), entry.get("plural", ""))
         message = words.format(things=things, names=listed(every), **values)
-        self.items.append(
-            status.Finding(
-                code=code,
-                severity=severity or status.Severity(entry["severity"]),
-                message=safe_line(message),
-                names=tuple(safe_line(name) for name in every[:MAX_NAMES]),
-                count=count,
-            )
-        )
+        severity = severity or status.Severity(entry["severity"])
+        shown = tuple(safe_line(name) for name in every[:MAX_NAMES])
+        self.items.append(status.Finding(code, severity, safe_line(message), shown, count))
 
 
 def agent_gets(truth: status.Truth, release: str) -> tuple[status.AgentGets | None, str]:
@@ -220,9 +214,8 @@ class StoredTables:
         """
         parts = {"chunks": self._opened.layout.chunks, "dimensions": index_format()["dimensions"]}
         counts = self._opened.select(SQL["models"].format(**parts))
-        shares = self.models = tuple(
-            status.ModelShare(str(model), *rest) for model, *rest in counts
-        )
+        shares = tuple(status.ModelShare(str(model), *rest) for model, *rest in counts)
+        self.models = shares
         models = sorted({share.model for share in shares})
         if len(models) > 1:
             texts = [
