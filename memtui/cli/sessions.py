@@ -136,15 +136,11 @@ def _named(engine: Engine, name: str, invocation: Invocation) -> ConversationLis
     for one in listings:
         file = PurePath(one.path).name
         ids[one.path] = tuple(filter(None, (one.session, file.partition(".jsonl")[0], file)))
-    alike = (
-        [one for one in listings if name == one.path or place == one.place]
-        or [one for one in listings if name in ids[one.path]]
-        or [
-            one
-            for one in listings
-            if one.path.endswith(f"/{name}") or any(id_.startswith(name) for id_ in ids[one.path])
-        ]
-    )
+    same = [one for one in listings if name == one.path or place == one.place]
+    called = [one for one in listings if name in ids[one.path]]
+    begun = {path for path, names in ids.items() if any(id_.startswith(name) for id_ in names)}
+    ending = [one for one in listings if one.path.endswith(f"/{name}") or one.path in begun]
+    alike = same or called or ending
     if len(alike) == 1:
         return alike[0]
     if not alike:
@@ -286,8 +282,9 @@ def replay(
             output.warn(warnings)
         is_compared = any(call.returned is not None for call in calls)
         if is_compared and not (invocation.json or jsonl):
-            output.note(report.TWO_SCALES)
-            output.note(report.SIGNS)
+            scale = report.scale_words(status.foreign, session.ranking)
+            for note in filter(None, (scale, report.SIGNS)):
+                output.note(note)
         shown, replays = 0, list[dict[str, Any]]()
         for call in calls[:most]:
             answer = session.engine.conversations.replay(
@@ -295,6 +292,9 @@ def replay(
             )
             verdict = answer.verdict
             counts[verdict] += 1
+            notes = [words.leg_note(*failed, brief=False) for failed in answer.failed.items()]
+            warnings += (missing := [note for note in notes if note not in warnings])
+            output.warn(() if invocation.json else missing)
             if changed and verdict != "changed":
                 continue
             shown += 1

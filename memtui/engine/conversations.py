@@ -34,6 +34,7 @@ from memtui.model import (
     EPOCH,
     Chunk,
     Hit,
+    LegStatus,
     Ranked,
     Ranking,
     Reason,
@@ -213,9 +214,8 @@ class ConversationService:
     def read(self, path: str, *, cancelled: IsCancelled = never) -> OpenConversation:
         """Read one transcript; raises `MemtuiError` for one that is gone or cannot be read."""
         if (transcript := self._transcripts().get(path)) is None:
-            raise ConversationGone(
-                f"no conversation {safe_line(path)}", hint="`memtui sessions` lists them"
-            )
+            gone = f"no conversation {safe_line(path)}"
+            raise ConversationGone(gone, hint="`memtui sessions` lists them")
         conversation = OpenConversation(transcript.file, limit=self._store.scope.max_line_bytes)
         scan = self._scan(transcript.file, cancelled, into=conversation)
         if scan.trouble is not None:
@@ -223,9 +223,8 @@ class ConversationService:
             if reason is Reason.NOT_A_TRANSCRIPT:
                 text = f"{path} is no transcript of a program that is known"
                 raise MemtuiError(text, code="not_a_transcript")
-            raise ConversationGone(
-                f"{safe_line(path)} cannot be read: {detail}", hint="choose another conversation"
-            )
+            text = f"{safe_line(path)} cannot be read: {detail}"
+            raise ConversationGone(text, hint="choose another conversation")
         conversation.listing = self._listing(*transcript, scan)
         return conversation
 
@@ -285,20 +284,19 @@ class ConversationService:
             request = SearchRequest(call.query, ranking, verbatim=True)
             ranked = self._search.rerank(self._search.pool_of(request), request.ranking)
             then = [as_stored(one, self._index.root, paths) for one in call.returned or ()]
-            rows = [
-                self._explained(row, ranked, transcripts)
-                if row.change is RecallChange.LEFT
-                else row
-                for row in compare(then, ranked.hits)
-            ]
+            rows = [self._explained(row, ranked, transcripts) for row in compare(then, ranked.hits)]
         except MemtuiError as error:
             return Replayed(call, (), " ".join(str(error).split()))
-        return Replayed(call, tuple(rows), limit=limit)
+        states = ranked.pool.states.items()
+        failed = {leg: state for leg, state in states if state.status is LegStatus.FAILED}
+        return Replayed(call, tuple(rows), limit=limit, failed=failed)
 
     def _explained(
         self, row: RecallRow, ranked: Ranked, transcripts: Callable[[], Collection[str]]
     ) -> RecallRow:
         """Return a row that left with why, and with the chunk that is at its place now."""
+        if row.change is not RecallChange.LEFT:
+            return row
         chunks = self._index.read(lambda reading: reading.chunks_of(row.path)) or ()
         drops = {drop.chunk.id: drop for drop in ranked.drops}
         # Of chunks that have as much of it the candidate that came furthest.
@@ -348,8 +346,7 @@ class ConversationService:
             return scan
         limit, reason, broken = self._store.scope.max_line_bytes, Reason.OK, ""
         try:
-            form = reading.format_for(file, limit=limit)
-            if form is None:
+            if (form := reading.format_for(file, limit=limit)) is None:
                 unknown = "the records are those of no program that is known"
                 scan = Scan(is_whole=whole, trouble=(Reason.NOT_A_TRANSCRIPT, unknown))
                 self._scans[file.path] = file, scan
@@ -379,8 +376,7 @@ class ConversationService:
             return Scan(is_whole=whole, trouble=(reason_of(error), message_of(error)))
         facts = replace(reader.result(discovery.agent_of(file)), calls=len(collector.calls))
         if broken:
-            detail = f"cannot be read to its end: {broken}"
-            facts = replace(facts, reason=reason, detail=detail)
+            facts = replace(facts, reason=reason, detail=f"cannot be read to its end: {broken}")
         calls = [replace(call, agent=facts.agent) for call in collector.calls]
         scan = Scan(facts, tuple(calls) if whole else (), whole)
         self._scans[file.path] = file, scan

@@ -10,7 +10,8 @@ from fnmatch import fnmatchcase
 from msgspec import Struct
 
 from memtui.model.chunks import SkippedFile
-from memtui.model.reasons import Reason
+from memtui.model.rankings import LegState
+from memtui.model.reasons import Leg, Reason
 
 
 class TranscriptKind(StrEnum):
@@ -223,6 +224,8 @@ class Replayed(Struct, frozen=True):
     """One line: why it could not be asked again; empty when it was."""
     limit: int | None = None
     """The most results, where the call said so; `None` for as many as the ranking gives."""
+    failed: Mapping[Leg, LegState] = {}
+    """The legs that could not answer, and why: the rows are without them."""
 
     @property
     def is_same(self) -> bool:

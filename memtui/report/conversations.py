@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from memtui.memory.transcripts.records import turn_time
-from memtui.model import Reason
+from memtui.model import Ranking, Reason
 from memtui.model.conversations import (
     ConversationListing,
     RecallChange,
@@ -19,10 +19,10 @@ from memtui.model.conversations import (
     Turn,
     TurnKind,
 )
+from memtui.model.status import ForeignStatus
 from memtui.report import words
 from memtui.text.sanitize import size_words
 
-TWO_SCALES: Final = "Two scales: then the agent's score, now memtui's: compare the ranks"
 SIGNS: Final = "then: the agent's answer, now: today's; = same, ~ moved, + new, - gone, . absent"
 _HEADINGS: Final = f"{'rank':>10}{'score':>15}", "  then  now    then     now  place"
 _INDENT: Final = "    "
@@ -33,6 +33,12 @@ _FOLDED: Final = frozenset(
 _FOLDED_TEXT: Final = 60
 WAITS: Final = frozenset({Reason.NOT_YET_INDEXED, Reason.STALE})
 """The reasons of transcripts that the next index run takes in."""
+
+
+def scale_words(foreign: ForeignStatus | None, ranking: Ranking) -> str:
+    """Say that the agent scored otherwise; empty where an index is searched as its agent does."""
+    is_same = foreign is not None and foreign.profile == ranking.profile
+    return "" if is_same else "Two scales: then the agent's score, now memtui's: compare the ranks"
 
 
 def minute_words(when: datetime | None) -> str:
@@ -222,11 +228,8 @@ def replay_verdict(replayed: Replayed) -> str:
         results = words.count(len(replayed.rows), "result")
         return f"{results}, unchanged" if replayed.rows else "nothing then, nothing now"
     counts = Counter(row.change for row in replayed.rows)
-    return ", ".join(
-        f"{counts[change]} {words.WORDS['recall'][change]}"
-        for change in RecallChange
-        if counts[change]
-    )
+    numbers = ((counts[change], words.WORDS["recall"][change]) for change in RecallChange)
+    return ", ".join(f"{number} {word}" for number, word in numbers if number)
 
 
 def _fitted(line: str, width: int) -> str:

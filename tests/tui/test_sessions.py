@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 
 from memtui.errors import MemtuiError
-from memtui.model import Chunk, Ranking, Reason
+from memtui.model import Chunk, Leg, LegState, LegStatus, Ranking, Reason
 from memtui.model.conversations import (
     ConversationListing,
     MemoryCall,
@@ -579,6 +579,11 @@ async def test_another_machine_is_asked_only_what_is_asked_for(
         assert "credentials are masked only here" in str(run.toasts)
         await talks.press("A")
         await talks.shows("of 2 searches", "Two scales: then the agent's")
+        state = LegState(LegStatus.FAILED, Reason.NOT_REPRODUCIBLE, "no vector; give one")
+        replays, failed = pane.replays.items(), {Leg.VECTOR: state}
+        pane.replays = {key: replace(one, failed=failed) for key, one in replays}
+        pane.show()
+        await talks.shows("only words are searched, not meaning: give one")
         talks.screen.show_pane("list")
         talks.screen.conversations.rows.choose(CODE_TALK)
         await talks.press("A")

@@ -14,9 +14,9 @@ from textual.widgets import Static
 
 from memtui.model import EPOCH, Ranking
 from memtui.model.conversations import MemoryCall, RecallChange, RecallRow, Replayed, TurnKind
-from memtui.report.conversations import TWO_SCALES, agents_order, replay_verdict, row_note
+from memtui.report.conversations import agents_order, replay_verdict, row_note, scale_words
 from memtui.report.status import place_words
-from memtui.report.words import WORDS, ending
+from memtui.report.words import WORDS, ending, leg_note
 from memtui.text.sanitize import safe_line
 from memtui.tui import fmt, glyphs
 from memtui.tui.background import cancellation, in_background
@@ -131,11 +131,8 @@ class SearchesPane(Pane):
         def take_all(calls: Sequence[MemoryCall], error: str = "") -> None:
             whose = "any conversation" if self.is_all else "this conversation"
             other = "this conversation alone" if self.is_all else "every conversation"
-            nothing = [
-                Content(f"No search of the memory in {whose}."),
-                aside("Only calls of a memory tool count, not those of Grep or Read."),
-                draw_key("A", other),
-            ]
+            only = aside("Only calls of a memory tool count, not those of Grep or Read.")
+            nothing = [Content(f"No search of the memory in {whose}."), only, draw_key("A", other)]
             self._message = [error_line(error)] if error else nothing
             self.calls, self._is_complete = _by_key(calls), True
             self.show()
@@ -227,18 +224,19 @@ class SearchesPane(Pane):
         if call is None:
             widget.show_message(())
             return
-        query = safe_line(call.query)
+        query, search = safe_line(call.query), app_of(self.screen).search_screen
         shown = query if len(query) <= _QUERY_SHOWN else query[:_QUERY_SHOWN] + "…"
         asides = safe_line("  ".join(filter(None, (call.tool, arguments_words(call)))))
         if replayed is not None and replayed.rows and call.returned is not None:
-            asides += f"\n{TWO_SCALES}"
+            notes = [leg_note(leg, state) for leg, state in replayed.failed.items()]
+            notes.append(scale_words(search.foreign, search.state.ranking))
+            asides = "\n".join([asides, *filter(None, notes)])
         query_line.update(Content.assemble((shown, "bold"), (f"  {asides}", fmt.MUTED)))
         widget.border_subtitle = Content(then_words(call))
         if replayed is None:
             address = query_address(self.engine)
-            waiting = aside("asking again…")
             goes = f"ask again: the query goes to {place_words(address, remote=True)}"
-            widget.show_message([draw_key("r", goes) if address else waiting])
+            widget.show_message([draw_key("r", goes) if address else aside("asking again…")])
         elif replayed.problem:
             widget.show_message([error_line(replayed.problem)])
         elif not replayed.rows:
