@@ -300,11 +300,12 @@ class MemtuiApp(App[int]):
 
         Behind the words that the terminal is too small no key does anything but leave.
         """
-        if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
-            if not self._has_painted:
-                # Nothing has the keys yet.
-                self.call_after_refresh(self.post_message, event)
-                return
+        is_typed = isinstance(event, events.Key | events.Paste)
+        if is_typed and not (self._has_painted and self.screen.is_mounted):
+            # Nothing has the keys yet, or a box lets one go that is for the screen it opened.
+            self.call_after_refresh(self.post_message, event)
+            return
+        if is_typed and not event.is_forwarded:
             leaves = isinstance(event, events.Key) and event.key in _LEAVING_KEYS
             if not leaves and any(one.display for one in self.screen.query("#too-small")):
                 return

@@ -35,7 +35,7 @@ from memtui.tui.screens.browse.reader import chunk_at, path_filter
 from memtui.tui.widgets.timeline import HeatMap, Measure, levels, month_labels, moved
 from tests.support.known import load
 from tests.support.small_memory import NOW, SmallMemory
-from tests.tui.harness import held_history, press, resize, running, settle
+from tests.tui.harness import held_history, press, press_at_once, resize, running, settle
 
 CHANGED = datetime(2026, 2, 8, 12, 0, tzinfo=UTC)
 HOSTILE_NAME = "memory/\x1b]2;PWNED\x07\u202eevil\nname [/] [@click=app.quit]x[/].md"
@@ -313,6 +313,9 @@ async def test_the_preview_is_of_the_marked_row_whatever_led_there(memory: Small
         await run.press("escape")
         assert screen.reader.path == last, "where the filter was begun"
         assert screen.file_rows.chosen_id == f"memory\0{last}"
+        (memory.root / last).write_text("another text\n")
+        await run.press("D", shows="+ on disk")
+        await run.press("escape")
         await run.press("g", shows="A folder: Enter opens and closes it.")
         assert screen.reader.path == ""
         await run.press("j", shows="L outline")
@@ -410,7 +413,10 @@ async def test_enter_reads_a_result_over_the_whole_width_and_leads_back_to_its_r
     async with running(memory.open, size=(120, 30)) as run:
         await run.search("router config")
         search = run.app.search_screen
-        await run.press("escape", "j")
+        await run.press("down")
+        await press_at_once(run.pilot, "enter", "down")
+        await run.press("escape", shows="router config")
+        await run.press("escape")
         row = search.results.chosen_id
         for leave in ("escape", "q"):
             await run.press("enter")
