@@ -194,7 +194,7 @@ class SweepScreen(Screen[Ranking | None]):
 
     CSS_PATH = "sweep.tcss"
     HORIZONTAL_BREAKPOINTS = [(0, "-small"), (60, "-narrow"), (100, "-wide"), (160, "-huge")]  # noqa: RUF012
-    VERTICAL_BREAKPOINTS = [(0, "-flat"), (14, "-short"), (30, "-tall")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-flat"), (14, "-low"), (20, "-short"), (30, "-tall")]  # noqa: RUF012
     BINDINGS = bindings("sweep")
 
     def __init__(self, search: SearchScreen, ranked: Ranked) -> None:

@@ -151,7 +151,10 @@ class Chart(Struct, frozen=True):
         """
         canvas = Canvas(width, height)
         across = canvas.across
-        rows = [round(level * (height - 1) / self.ranks) for level in range(self.ranks + 1)]
+        # Where ranks share rows none shares that of what is out.
+        below = height - 1
+        rows = [min(round(at * below / self.ranks), below - 1) for at in range(self.ranks)]
+        rows.append(below)
         letters: list[tuple[int, int, Line]] = []
         # The chosen line last, above the others.
         for index, line in sorted(enumerate(self.lines), key=lambda one: (one[1].chosen, -one[0])):
@@ -187,9 +190,12 @@ class Chart(Struct, frozen=True):
             for at in range(height):
                 if (column, at) not in canvas.cells:
                     canvas.put(column, at, mark.stroke, mark.style)
-        # Of ranks in one row the best is written.
-        labels = {rows[rank - 1]: str(rank) for rank in range(self.ranks, 0, -1)}
-        labels[rows[-1]] = "out"
+        labels = {below: "out"}
+        for row in sorted({*rows[:-1]}):
+            best = rows.index(row) + 1
+            worst = best + rows.count(row) - 1
+            both = f"{best}-{worst}" if worst > best else str(best)
+            labels[row] = both if len(both) < LABEL else str(best)
         return [
             *(
                 Content.assemble((f"{labels.get(at, ''):>{LABEL - 1}} ", fmt.MUTED), canvas.row(at))
