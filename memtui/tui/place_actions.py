@@ -12,10 +12,12 @@ from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, cast
 
+from msgspec.structs import replace
 from textual.app import SuspendNotSupported
 from textual.screen import Screen
 
 from memtui.data import DATA_FOLDER, read_table
+from memtui.memory.documents import split_lines
 from memtui.model import Chunk, citation
 from memtui.settings.files import make_folder, state_dir, write_new
 from memtui.text.sanitize import safe_line
@@ -24,6 +26,7 @@ from memtui.tui.fmt import home_relative
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
+    from memtui.engine.ports import Index, SourceText
     from memtui.tui.app import MemtuiApp
 
 
@@ -91,6 +94,32 @@ def act_on_place(
             in_background(screen, read, show, "find the chunk of a line")
         case "cite":
             cite(screen, path, start_line, end_line)
+
+
+def show_difference(screen: Screen[Any], path: str) -> None:
+    """Show what of a file changed since it was indexed; it is read again for that."""
+    from memtui.tui.screens.dialogs import DifferenceScreen
+
+    def read(index: Index) -> SourceText:
+        source = index.files.source(path)
+        is_note = source.on_disk is None and not app_of(screen).is_conversation(path)
+        if not (is_note and source.state == "changed"):
+            return source
+        text = index.read(lambda reading: reading.indexed_text(path)) or ""
+        return replace(source, lines=split_lines(text), on_disk=source.lines)
+
+    def show(source: SourceText) -> None:
+        if source.on_disk is not None:
+            screen.app.push_screen(DifferenceScreen(source))
+        else:
+            why = source.detail or "this is the file as it is on disk"
+            tell(screen, safe_line(f"No difference to show: {why}."))
+
+    engine = app_of(screen).engine
+    if not path or engine is None:
+        tell(screen, "No difference to show: choose an indexed file.")
+    else:
+        in_background(screen, lambda: read(engine.index), show, "compare the file")
 
 
 def cite(screen: Screen[Any], path: str, start_line: int = 0, end_line: int = 0) -> None:

@@ -20,12 +20,11 @@ from memtui.model.browsing import LinkTarget, MemoryFile
 from memtui.text.sanitize import safe_line
 from memtui.tui import fmt
 from memtui.tui.background import in_background, tell
-from memtui.tui.place_actions import app_of, cite, edit_at
+from memtui.tui.place_actions import app_of, cite, edit_at, show_difference
 from memtui.tui.present import sign_of
 from memtui.tui.screens.browse.file_list import state_words
 from memtui.tui.screens.browse.markdown import Heading, headings, render, too_much
 from memtui.tui.screens.choosers import Chooser
-from memtui.tui.screens.dialogs import DifferenceScreen
 from memtui.tui.widgets.bars import draw_key
 from memtui.tui.widgets.lists import Row
 from memtui.tui.widgets.preview import RenderedLine
@@ -345,12 +344,7 @@ class Reader:
 
     def show_difference(self) -> None:
         """Show what of the file changed since it was indexed."""
-        source = self.source
-        if source is None or source.on_disk is None:
-            why = "this is the file as it is on disk" if self.path else "choose an indexed file"
-            tell(self._screen, f"No difference to show: {why}.")
-        else:
-            self._screen.app.push_screen(DifferenceScreen(source))
+        show_difference(self._screen, self.path)
 
     def same_day(self) -> None:
         """Go to another file of the same day; several are offered."""

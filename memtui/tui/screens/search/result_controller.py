@@ -14,7 +14,7 @@ from memtui.settings.files import MOST, StateFolder, history_name, queries_in
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import fmt
 from memtui.tui.background import in_background, tell
-from memtui.tui.place_actions import app_of, cite, edit_at
+from memtui.tui.place_actions import app_of, cite, edit_at, show_difference
 from memtui.tui.screens.common import Timers
 from memtui.tui.widgets.result_rows import FILE, QUERY
 from memtui.tui.widgets.why_panel import MOST_PINS, Pin
@@ -189,15 +189,7 @@ class ResultController:
 
     def show_difference(self) -> None:
         """Show what of the note changed since it was indexed."""
-        from memtui.tui.screens.dialogs import DifferenceScreen
-
-        source = self.view.state.source
-        if source is None or source.path != self._path:
-            tell(self.view, "No difference to show: choose a result first.")
-        elif source.on_disk is None:
-            tell(self.view, "No difference to show: this is the note as it is on disk.")
-        else:
-            self.view.app.push_screen(DifferenceScreen(source))
+        show_difference(self.view, self._path or "")
 
     def explain(self, chunk_id: str = "") -> None:
         """Explain the chosen result, or that of a bar that is clicked."""
