@@ -61,8 +61,6 @@ _STATES: Final = {
 
 
 class Polled(NamedTuple):
-    """The state of a batch as a service reports it."""
-
     state: str
     """`waiting`, `done`, `failed`, `expired` or `cancelled`."""
     output: str = ""

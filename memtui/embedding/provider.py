@@ -73,8 +73,6 @@ class WordPieces(NamedTuple):
 
 
 class BatchOutcome(NamedTuple):
-    """The result of the batches of one run."""
-
     made: bool = False
     """True if there are vectors in the cache now that were missing."""
     spent: Usage = Usage()

@@ -37,8 +37,6 @@ JSON_HEADERS: Final = {"content-type": JSON, "accept": JSON}
 
 
 class Shape(StrEnum):
-    """The form of requests and answers."""
-
     OPENAI = "openai"
     GEMINI = "gemini"
     OLLAMA = "ollama"
@@ -62,8 +60,6 @@ class Templates(Struct, frozen=True):
 
 
 class Model(Struct, frozen=True):
-    """The known facts about one model of a service."""
-
     dimensions: int | None = None
     one_length: bool = False
     input_bytes: int | None = None
@@ -73,8 +69,6 @@ class Model(Struct, frozen=True):
 
 
 class BatchForm(Struct, frozen=True):
-    """The batch interface of a service."""
-
     line: Mapping[str, Any]
     creation: Mapping[str, Any]
     window_hours: float = 24
@@ -396,8 +390,6 @@ def sendable(value: str) -> bool:
 
 
 class Answered(NamedTuple):
-    """The vectors and the token count of an answer."""
-
     vectors: Values
     """One row for each text, in the order of the texts."""
     tokens: int | None

@@ -97,8 +97,6 @@ class ChunkRecord(Struct, frozen=True):
 
 
 class Neighbour(Struct, frozen=True):
-    """A chunk that is like another one."""
-
     chunk: Chunk
     score: float
     """Cosine of the vectors, or the share of weighted words that both have: 0 to 1."""
@@ -107,8 +105,6 @@ class Neighbour(Struct, frozen=True):
 
 
 class Neighbours(Struct, frozen=True):
-    """The chunks most like one chunk."""
-
     by_vector: tuple[Neighbour, ...]
     vector_state: Reason
     """`ok`, or why no vectors could be compared."""

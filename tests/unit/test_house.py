@@ -21,7 +21,7 @@ SLEEPS = re.compile(r"\btime\.sleep\(|\basyncio\.sleep\((?!0\))")
 OTHER_SQLITE = re.compile(r"^(import|from) sqlite3\b", re.MULTILINE)
 SKIPS = re.compile(r"pytest\.(mark\.)?(skip|xfail)\b")
 
-SUMS = {"memtui": (55_890, 260), "tests": (44_900, 200)}
+SUMS = {"memtui": (55_890, 260), "tests": (44_910, 200)}
 """The most lines and files, counted with blanks, comments and docstrings."""
 ROOMS = {
     "memtui": (400, 5),

@@ -90,8 +90,6 @@ class RecordedOptions(Struct, frozen=True, rename="camel"):
 
 
 class RecordedQuery(Struct, frozen=True):
-    """One query and what the program answered."""
-
     query: str
     results: tuple[RecordedResult, ...]
     opts: RecordedOptions | None = None
@@ -202,8 +200,6 @@ class Verdict(Struct, frozen=True):
 
 
 class Verification(Struct, frozen=True):
-    """The comparison of a whole recording."""
-
     agrees: bool
     profile: str
     chosen_because: str

@@ -193,7 +193,7 @@ def state_words(file: MemoryFile) -> str:
     if file.state is FileState.CURRENT and not file.chunks:
         why = why or "no text in it"
     words = WORDS["browsed"][file.state]
-    return safe_line(words if not why or why == words else f"{words}: {why}")
+    return safe_line(why if why.startswith(words) else f"{words}: {why}" if why else words)
 
 
 def file_line(
