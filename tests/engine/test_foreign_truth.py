@@ -145,8 +145,7 @@ def test_a_complaint(
 
 def assert_clean(truth: Truth, version: str) -> None:
     assert codes(truth, E, W) == set(), [item for item in truth.findings if item.severity is not N]
-    assert truth.integrity == "ok"
-    assert truth.vector_state == "complete"
+    assert (truth.integrity, truth.vector_state) == ("ok", "complete")
     assert truth.drifted == ()
     assert len(truth.files) == FILES
     assert {file.state for file in truth.files} == {FileState.CURRENT}

@@ -209,8 +209,7 @@ async def test_a_changed_note_is_shown_as_indexed_with_its_difference_at_f8(tmp_
 
 async def test_an_index_with_nothing_to_list_says_what_to_do(tmp_path: Path) -> None:
     state, target = make_target(tmp_path, AGENT_BLOB)
-    tables = ("chunks", "sources")
-    edit(state.database, *(f"DELETE FROM memory_index_{name}" for name in tables))
+    edit(state.database, *(f"DELETE FROM memory_index_{name}" for name in ("chunks", "sources")))
     async with foreign_running(replace(target, state_dir=None)) as run:
         assert "The index holds no chunks" in run.text
         assert "MEMORY.md, memory" not in run.text
@@ -341,9 +340,11 @@ async def test_an_index_file_offers_nothing_to_edit_to_list_or_to_choose(tmp_pat
         await run.search("router")
         await run.press("escape", "K", shows="b show in Browse")
         assert "e edit" not in run.text
-        await run.press("3", shows="No conversations found")
+        await run.press("escape", "P", shows="none of your own: w save one; of other releases:")
+        await run.press("D", shows="No difference to show: the workspace is not")
+        await run.press("escape", "3", shows="No conversations found")
         assert run.text.splitlines()[-1].split() == ["esc", "back", "?", "help", "^p", "menu"]
-        await run.press("escape", "5", shows="r check again")
+        await run.press("escape", "5", shows="not compared: the workspace is not known")
         assert "f filter files" not in run.text
 
 

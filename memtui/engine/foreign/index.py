@@ -484,8 +484,7 @@ class AgentFiles(Files):
         # The program's rules say nothing about it: what is there, or what it lies below.
         if nothing := absent(place):
             return FileStanding(path, *nothing)
-        above = [folder for folder in listing.left_out if path.startswith(f"{folder}/")]
-        if above:
+        if above := [folder for folder in listing.left_out if path.startswith(f"{folder}/")]:
             nearest = max(above, key=len)
             left = listing.left_out[nearest]
             return FileStanding(path, left.why.reason, f"{nearest}: {left.phrase}")

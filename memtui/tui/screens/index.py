@@ -144,8 +144,8 @@ class IndexScreen(Screen[None]):
                 files.sort(key=lambda file: FILE_ORDER.index(file.state))
                 about = files
                 if self.state_filter:
-                    only = self.state_filter.replace("_", " ")
-                    note = f"  only {only} ({fmt.count(len(about))})"
+                    only = f"only {self.state_filter.replace('_', ' ')}"
+                    note = f"  {only} ({fmt.count(len(about))})"
                 note += f"  first {fmt.count(SHOWN)} shown" if len(about) > SHOWN else ""
                 counter = Counter(file.state for file in truth.files)
                 widget.border_subtitle = Content("  ").join(
@@ -160,7 +160,9 @@ class IndexScreen(Screen[None]):
                 else Row(str(at), partial(self._line, name, one), 0 if name == "findings" else 1)
                 for at, one in enumerate(about)
             ]
-            widget.set_rows(rows, widget.chosen_id, empty=empty)
+            is_unknown = name == "files" and not status.root
+            why = "not compared: the workspace is not known" if is_unknown else empty
+            widget.set_rows(rows, widget.chosen_id, empty=why)
             count = f"{fmt.count(total)}{note}" if rows else ""
             widget.border_title = Content(f"{name.capitalize()}  {count}")
             if rows or foreign is not None:
@@ -189,8 +191,7 @@ class IndexScreen(Screen[None]):
         name, at = message.row_list.id or "", message.row_list.cursor
         row = self._rows[name][at] if at is not None else None
         if isinstance(row, FileTruth):
-            lines = file_lines(row, self.engine.now())
-            self.app.push_screen(DetailScreen(row.path, lines))
+            self.app.push_screen(DetailScreen(row.path, file_lines(row, self.engine.now())))
         elif isinstance(row, ReportRow):
             detail = [safe_line(row.cells[-1]), *(f"  {safe_line(one)}" for one in row.names)]
             lines = list(map(Content, detail))

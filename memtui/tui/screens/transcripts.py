@@ -216,7 +216,6 @@ def source_facts(source: TranscriptSource, *, is_chosen: bool) -> list[Fact]:
         why = safe_line(file.detail) or fmt.reason_words(file.reason)
         label = "waiting" * (file.reason in WAITS)
         facts.append((label, Content.assemble(safe_line(file.path), (f"  {why}", fmt.MUTED))))
-    more = len(source.skipped) - SKIPPED_SHOWN
-    if more > 0:
+    if (more := len(source.skipped) - SKIPPED_SHOWN) > 0:
         facts.append(("", Content.styled(f"and {fmt.count(more)} more", fmt.MUTED)))
     return facts

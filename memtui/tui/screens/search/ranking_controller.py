@@ -221,7 +221,7 @@ class RankingController:
 
         named, state, present = self.named(), self.view.state, self.view.state.ranking
         if not named.keys() - {present.profile}:
-            self.note("no other profile for this index: w save one")
+            self.note("none of your own: w save one; of other releases: memtui search --profile")
             return
 
         def chosen(name: str | None) -> None:
