@@ -177,8 +177,9 @@ async def test_the_strip_says_that_one_leg_searches_alone(
         assert shown.strip().startswith(told)
         assert "results 6" in shown
         assert not {"MMR", "weighted", "relative"} & set(shown.split())
+        assert "MMR" not in run.text.splitlines()[-1]
         await press(run.pilot, "escape", "m")
-        await run.until(lambda: "MMR on: nothing moved" in strip.render().plain)
+        await run.until(lambda: "MMR on (no effect without both matches)" in strip.render().plain)
         run.app.search_screen.rankings.note("")
         await resize(run.pilot, SIZES[2])
         assert f"{told}: no MMR, no weights" in run.text

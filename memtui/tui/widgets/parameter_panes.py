@@ -42,6 +42,7 @@ STAGES: Mapping[str, Stage] = {
     "minimum": Stage.MIN_SCORE,
 }
 """The stage of each parameter that profiles may be without."""
+OF_BOTH = {"meaning", "keyword", "fusion"}
 _ASIDES = ("floor", *WEIGHTS)
 _WITH_ROWS = {*STAGES.values(), Stage.FUSION, Stage.CUT}
 WEIGHT_STEP, MAX_WEIGHT = 0.25, 20
@@ -184,7 +185,7 @@ class ParamStrip(TextBlock):
         idle |= {one for one in _ASIDES if now[one] == was[one] or not runs(ranking, STAGES[one])}
         first = Content("")
         if mode is not SearchMode.HYBRID:
-            idle |= {"meaning", "keyword", "fusion"}
+            idle |= OF_BOTH
             alone = f" {words.WORDS['mode'][mode]} "
             first = Content.styled(alone, "$state-warn on $foreground 8%")
         names = [name for name in now if name not in idle]
@@ -213,7 +214,7 @@ class ParamStrip(TextBlock):
             *begun, effect = note.split(": ")
             effect = ": ".join([*begun[:-1], effect])
             # The new values alone, without that of the keyword weight, which follows the other.
-            named = re.sub(r", keyword \S+→[^,:]+|(?<= )\S+→", "", note)
+            named = re.sub(r", keyword \S+→[^,: ]+|(?<= )\S+→", "", note)
             # In a terminal of 40 columns the note takes the place of the switches while it is told.
             for text, line in (*product((note, named, effect), lines), (note, first)):
                 end = Content.styled(text, "$primary bold")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from memtui.model import FEATURES, Ranked, Ranking
+from memtui.model import FEATURES, Ranked, Ranking, SearchMode
 from memtui.ranking.context import ranked_passages, with_weights
-from memtui.ranking.pipeline import cut_pool, difference, needs_search
+from memtui.ranking.pipeline import cut_pool, difference, for_mode, needs_search
 from memtui.ranking.profiles import PROFILES
 from memtui.ranking.trace import find
 from memtui.report.arithmetic import lacks_passages
@@ -79,7 +79,6 @@ class RankingController:
             elif state.undoable[-1] == ranking:
                 state.undoable.pop()
         state.ranking, state.selected_by_user = ranking, True
-
         text = words.describe_change(*map(self._with_weights, (before, ranking)))
         text = f"{because}: {text} again" if because else text
         if ranking == view.options.ranking and ", " in text and not because:
@@ -113,14 +112,15 @@ class RankingController:
         if parameter == "context" and state.ranked is not None and lacks_passages(state.ranked):
             aside = "(this index keeps no passages)"
         ranking = words.stepped(state.ranking, parameter, direction, state.evidence)
-        if not direction:
-            self.change(ranking, aside=aside)
-            return
         if parameter == "λ" and not ranking.mmr.enabled:
             aside = "(m turns MMR on)"
         elif parameter == "half-life" and not ranking.decay.enabled:
             aside = "(d turns decay on)"
-        self.change(ranking, at_end=f"{parameter}: no further", step=parameter, aside=aside)
+        alone, is_alone = for_mode(ranking, state.mode), state.mode is not SearchMode.HYBRID
+        if is_alone and (parameter in words.OF_BOTH or words.idle_words(alone, parameter)):
+            aside = "(no effect without both matches)"
+        step = parameter if direction else ""
+        self.change(ranking, at_end=f"{parameter}: no further", step=step, aside=aside)
 
     def reset(self) -> None:
         self.change(self.view.options.ranking, at_end="as configured already")

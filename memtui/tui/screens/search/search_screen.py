@@ -17,7 +17,7 @@ from textual.widgets import Input, Static
 
 from memtui.bus import ForeignExamined, LegChanged, SyncFailed, SyncFinished
 from memtui.engine import Engine
-from memtui.model import IndexState, IndexStatus, Reason
+from memtui.model import IndexState, IndexStatus, Reason, SearchMode
 from memtui.model.status import ForeignStatus
 from memtui.report import status as words
 from memtui.report.words import WORDS, leg_name, reason_words
@@ -424,7 +424,8 @@ class SearchScreen(Screen[None]):
         """Over another program's index there is nothing to sync and no rebuild to offer."""
         if binding.id == "leave":
             return replace(binding, show=bool(self.part_in_front or self.came_from))
-        if binding.id == "explain" and self.state.selected_id is None:
+        idle = "" if self.state.mode is SearchMode.HYBRID else "mmr.toggle"
+        if binding.id == idle or (binding.id == "explain" and self.state.selected_id is None):
             return replace(binding, show=False)
         if self.foreign and binding.id == "index.sync":
             tooltip = "Look at the agent's index again; nothing of it is changed"

@@ -116,7 +116,6 @@ class SearchesPane(Pane):
             self._of, self.calls, self.replays, self._is_complete = path, {}, {}, False
             self._message = [aside("looking for searches…")]
             self.show()
-
         so_far: list[MemoryCall] = []
 
         def show_some() -> None:
