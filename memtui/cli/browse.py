@@ -114,6 +114,7 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
     with open_reading(invocation) as session:
         browse = session.engine.browse
         ids, in_file, others = [place], list[Chunk](), list[Chunk]()
+        indexed = None
         if not re.fullmatch(r"[0-9a-f]{64}", place):
             named = parse_place(place)
             if not named.path.strip() or named.line == 0:
@@ -133,7 +134,9 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
             paths = {one.path.split("/")[-1]: one.path for one in browse.files() if one.chunks}
             near = get_close_matches(place.split("/")[-1], paths, 3, cutoff=0)
             hint = f"the nearest paths: {', '.join(paths[name] for name in near)}"
-            if in_file:
+            if indexed is not None and indexed.is_held and not in_file:
+                hint = f"{path} has no text to index"
+            elif in_file:
                 hint = f"its indexed lines are {in_file[0].start_line} to {in_file[-1].end_line}"
             raise MemtuiError(f"the index holds no chunk at {place}", hint=hint, code="no_chunk")
         neighbours = browse.neighbours(record.chunk.id, limit)

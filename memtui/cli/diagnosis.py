@@ -92,9 +92,10 @@ def _doctor_lines(examination: Examination, *, probe: bool) -> Iterator[Line | S
         noted = f", {words.count(notes, 'note')}" if notes else ""
         yield f"no problems{noted}{'' if probe else '; --probe also tests the providers'}"
         return
-    first = next(check for check in problems if check.exit_code == examination.exit_code)
-    number = words.count(len(problems), "problem")
-    yield f"{number}; first put right {first.area}, {first.name}: {first.detail}"
+    # What is looked at later needs what is looked at before.
+    first, number = problems[0], words.count(len(problems), "problem")
+    place = first.area if first.name == first.area else f"{first.area} {first.name}"
+    yield f"{number}; put this right first: {place}: {first.detail}"
 
 
 @command("providers")

@@ -276,7 +276,8 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
         keeps = words.WORDS["writer"]["command" if now is None else "screen"]
         yield Row(("kept by", keeps.format(status.writer)), tone=Tone.WARN)
     tone = Tone.WARN if provider.actual is None or is_fallback(provider) else Tone.PLAIN
-    yield Row(("provider", provider_summary(provider, whose)), tone=tone)
+    summary = provider_change(status) or provider_summary(provider, whose)
+    yield Row(("provider", summary), tone=tone)
     if provider.actual is not None and provider.detail:
         yield Row(("why", brief(provider.cause)))
     if provider.failure is not None:
