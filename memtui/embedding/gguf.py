@@ -120,8 +120,6 @@ _SAMPLE_BYTES: Final = 4096
 
 
 class ModelFile(Struct, frozen=True):
-    """The facts that a model file states about itself."""
-
     path: Path
     digest: str
     """sha256 hex of its size, both ends and 64 places between."""

@@ -69,8 +69,6 @@ class Access(StrEnum):
 
 
 class Fault(StrEnum):
-    """The fault of a database file, by SQLite."""
-
     DAMAGED = "damaged"
     LOCKED = "locked"
     UNFINISHED = "unfinished"

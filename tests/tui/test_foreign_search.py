@@ -214,7 +214,7 @@ async def test_an_index_with_nothing_to_list_says_what_to_do(tmp_path: Path) -> 
     async with foreign_running(replace(target, state_dir=None)) as run:
         assert "The index holds no chunks" in run.text
         assert "MEMORY.md, memory" not in run.text
-        await run.press("escape", "3", "O", shows="has no conversations of its own")
+        await run.press("escape", "3", shows="No conversations found")
         edit(state.database, "ALTER TABLE memory_index_chunks RENAME TO gone")
         await press(run.pilot, "escape", "1", "f5")
         await run.until(lambda: "openclaw memory index --force rebuilds it" in run.text, 5)

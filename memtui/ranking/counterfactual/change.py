@@ -50,8 +50,6 @@ class Parameter(StrEnum):
 
 
 class NoChangeReason(StrEnum):
-    """The reason why no change of a parameter is offered."""
-
     NO_VALUE = "no value does it"
     NOT_USED = "not used by this profile"
     NEW_SEARCH = "needs a new search"
