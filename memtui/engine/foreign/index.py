@@ -398,7 +398,8 @@ class AgentFiles(Files):
             if truth is not None:
                 state, reason = truth.state, truth.cause
                 detail = "" if is_note and truth.state is FileState.CURRENT else truth.reason
-                changed = truth.on_disk or changed if is_note else changed
+                if is_note and state is not FileState.CURRENT:
+                    changed = truth.on_disk or changed
             chunks, lines = counts.get((path, source), (0, 0))
             files.append(
                 MemoryFile(
