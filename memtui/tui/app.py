@@ -301,11 +301,12 @@ class MemtuiApp(App[int]):
         Behind the words that the terminal is too small no key does anything but leave.
         """
         is_typed = isinstance(event, events.Key | events.Paste)
-        if is_typed and not (self._has_painted and self.screen.is_mounted):
+        is_let_go = is_typed and event.is_forwarded
+        if is_typed and not (self.screen.is_mounted if is_let_go else self._has_painted):
             # Nothing has the keys yet, or a box lets one go that is for the screen it opened.
             self.call_after_refresh(self.post_message, event)
             return
-        if is_typed and not event.is_forwarded:
+        if is_typed and not is_let_go:
             leaves = isinstance(event, events.Key) and event.key in _LEAVING_KEYS
             if not leaves and any(one.display for one in self.screen.query("#too-small")):
                 return

@@ -313,8 +313,8 @@ async def test_the_preview_is_of_the_marked_row_whatever_led_there(memory: Small
         await run.press("escape")
         assert screen.reader.path == last, "where the filter was begun"
         assert screen.file_rows.chosen_id == f"memory\0{last}"
-        (memory.root / last).write_text("another text\n")
-        await run.press("D", shows="+ on disk")
+        (memory.root / last).write_text("word " * 40 + "and its end\n")
+        await run.press("D", shows="and its end")
         await run.press("escape")
         await run.press("g", shows="A folder: Enter opens and closes it.")
         assert screen.reader.path == ""

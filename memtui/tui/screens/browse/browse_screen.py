@@ -230,7 +230,7 @@ class BrowseScreen(Screen[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave the keys of the tree to other panes."""
         name = parameters[1] if action == "part" else action
-        return self.file_rows.has_focus or name not in self.list_actions
+        return name not in self.list_actions or (self.is_mounted and self.file_rows.has_focus)
 
     def worded(self, binding: Binding) -> Binding:
         """Name only what can be done here and with the file, and what `M` shows."""

@@ -234,7 +234,10 @@ class Reader:
         file, note = self.file, ""
         if file is not None and not chunks:
             # The list may be of before.
-            note = state_words(replace(file, chunks=0))
+            known = file
+            if file.state is FileState.STALE and source.state == "current":
+                known = replace(file, state=FileState.CURRENT, reason=Reason.OK, detail="")
+            note = state_words(replace(known, chunks=0))
         lines = 0, 0
         if chunk_id in by_id and line is not None and line > by_id[chunk_id].start_line:
             # That of a passage.
