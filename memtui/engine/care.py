@@ -240,18 +240,19 @@ class CareRun:
         texts = list(queries.values())
         tops = self._search.tops(texts, cancelled=self._cancelled, progressed=progressed)
 
-        def first_place(path: str) -> CarePlace | None:
-            return next(map(_place, self._chunks_of(path)), None)
+        def place_in(path: str, chunk_id: str = "") -> CarePlace | None:
+            chunks = (one for one in self._chunks_of(path) if chunk_id in ("", one.id))
+            return next(map(_place, chunks), None)
 
         for path, words in queries.items():
-            paths = [hit.path for hit in tops.get(words, ())]
-            if path not in paths:
+            best = tops.get(words, ())
+            if all(one.path != path for one in best):
                 yield CareFinding(
                     CareRule.UNREACHABLE,
-                    first_place(path) or CarePlace(path, 1, 1, words),
+                    place_in(path) or CarePlace(path, 1, 1, words),
                     f"not among the first {ranking.k} results of its own first words",
-                    other=first_place(paths[0]) if paths else None,
-                    numbers={"query": words, "k": ranking.k, "results": len(paths)},
+                    other=place_in(best[0].path, best[0].chunk_id) if best else None,
+                    numbers={"query": words, "k": ranking.k, "results": len(best)},
                 )
 
     def _chunks_of(self, path: str) -> Sequence[Chunk]:
