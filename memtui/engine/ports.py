@@ -93,8 +93,6 @@ class RecentFile(Struct, frozen=True):
 
 
 class RebuildCost(Struct, frozen=True):
-    """The cost of indexing everything again."""
-
     files: int = 0
     chunks: int = 0
     cached: int = 0

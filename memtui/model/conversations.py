@@ -36,8 +36,6 @@ def covers(name: str, place: str) -> bool:
 
 
 class TurnKind(StrEnum):
-    """The kind of an entry of a conversation."""
-
     MESSAGE = "message"
     THINKING = "thinking"
     TOOL_CALL = "tool_call"

@@ -242,8 +242,6 @@ class LegHit(Struct, frozen=True):
 
 
 class LegStatus(StrEnum):
-    """The outcome of asking a leg."""
-
     OK = "ok"
     SKIPPED = "skipped"
     PENDING = "pending"
@@ -251,8 +249,6 @@ class LegStatus(StrEnum):
 
 
 class LegState(Struct, frozen=True):
-    """The outcome of one leg for one query."""
-
     status: LegStatus
     reason: Reason = Reason.OK
     detail: str = ""

@@ -358,8 +358,6 @@ class ErrorRecord(Struct, frozen=True):
 
 
 class SourceCount(Struct, frozen=True):
-    """The number of files and chunks of one source in the index."""
-
     source: str
     files: int
     chunks: int

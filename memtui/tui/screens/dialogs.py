@@ -34,8 +34,6 @@ from memtui.tui.widgets.lists import Fact, LineView, Row, RowList, TextBlock, fa
 from memtui.tui.widgets.query_bar import SafeInput
 
 WARN = "$state-warn bold"
-_COLUMNS = 8
-"""Columns of a difference that one key scrolls by."""
 _KEYS = 18
 _MENU = Content.styled("in the menu", fmt.MUTED)
 _TABLES = read_table("keys.toml")
@@ -285,14 +283,23 @@ class DifferenceScreen(Dialog[None], keys="difference"):
         sides = ("- indexed", "$state-error"), "  ", ("+ on disk", "$state-ok")
         title = Content.assemble(*sides, f"  {safe_line(self._source.path)}")
         self.frame(title, counts, fmt.MUTED)
-        self.view.lay_out(lambda width: lines)
+
+        def draw(width: int) -> list[Content]:
+            drawn: list[Content] = []
+            self.hunks.clear()
+            for line in lines:
+                if line.plain.startswith(HUNK):
+                    self.hunks.append(len(drawn))
+                drawn += fmt.hanging(line, width, 2)
+            return drawn
+
+        self.view.lay_out(draw)
 
     def _compared(self, lines: Sequence[str]) -> None:
         marks = [line[0] for line in lines]
-        self.hunks = [at for at, mark in enumerate(marks) if mark == HUNK]
         same = Content.styled("The text is the same: only the file's time changed.", fmt.MUTED)
         counts = f"-{marks.count('-')} +{marks.count('+')} lines"
-        changes = fmt.count(len(self.hunks), "change")
+        changes = fmt.count(marks.count(HUNK), "change")
         self._show(f"{changes}, {counts}", diff_contents(lines) or [same])
 
     def action_hunk(self, step: int) -> None:
@@ -303,9 +310,6 @@ class DifferenceScreen(Dialog[None], keys="difference"):
             self.view.scroll_to_line(beyond[0 if step > 0 else -1])
         if self.view.scroll_target_y == top:
             tell(self, f"No change {'below' if step > 0 else 'above'} what is shown.")
-
-    def action_columns(self, steps: int) -> None:
-        self.view.scroll_relative(x=steps * _COLUMNS, animate=False, force=True, immediate=True)
 
 
 class ConfigurationScreen(Dialog[None], keys="configuration"):
