@@ -143,9 +143,7 @@ async def test_the_keys_walk_from_change_to_change(size: tuple[int, int]) -> Non
             assert "memory/[x].md" in text
         await pilot.press("n")
         assert screen.view.scroll_target_y == min(screen.hunks[1], screen.view.max_scroll_y)
-        await pilot.press("G", "g", "l", "l")
-        assert screen.view.scroll_offset == (16, 0)
-        await pilot.press("h", "h", "j", "k", "space", "pageup", "N")
+        await pilot.press("G", "g", "j", "k", "space", "pageup", "N")
         assert "- line 50" in all_lines(screen.view)
         assert screen.view.scroll_target_y == 0
         await pilot.press("N")
