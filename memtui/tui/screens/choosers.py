@@ -148,7 +148,8 @@ class PlacePrompt(Dialog[Place | None], keys="place"):
         """`read_files` runs on a worker thread; `typed` is in the box to begin with."""
         super().__init__()
         self._read_files, self._typed = read_files, typed
-        self._files: Mapping[str, MemoryFile] | None = None
+        self._notes: Mapping[str, str] | None = None
+        """Every file, with what stands behind its name; `None` until they are listed."""
 
     def compose(self) -> ComposeResult:
         with Vertical(id="place-box"):
@@ -163,7 +164,7 @@ class PlacePrompt(Dialog[Place | None], keys="place"):
         self._show()
 
         def take(files: Sequence[MemoryFile]) -> None:
-            self._files = {file.path: file for file in files}
+            self._notes = {one.path: "" if one.chunks else "  not indexed" for one in files}
             self._show()
 
         self._reading = in_background(self, self._read_files, take, "list the files")
@@ -171,12 +172,11 @@ class PlacePrompt(Dialog[Place | None], keys="place"):
     @on(Input.Changed)
     def _show(self) -> None:
         self.query_one("#place-problem", Static).update("")
-        typed, rows, files = self.query_one(Input).value.strip(), self.rows, self._files or {}
-        chunkless = {path for path, file in files.items() if not file.chunks}
-        paths = completions(typed, [*files])
-        offered = {path: "  not indexed" if path in chunkless else "" for path in paths}
+        typed, rows, notes = self.query_one(Input).value.strip(), self.rows, self._notes or {}
+        paths = completions(typed, [*notes])
+        offered = {path: notes[path] for path in paths}
         if typed and not {typed, parse_place(typed).path} & {*paths}:
-            offered[typed] = "" if self._files is None else "  use as typed"
+            offered[typed] = "" if self._notes is None else "  use as typed"
 
         def draw(path: str, width: int) -> Content:
             folder, slash, name = safe_line(path).rpartition("/")
@@ -186,9 +186,10 @@ class PlacePrompt(Dialog[Place | None], keys="place"):
 
         rows.set_rows([Row(path, partial(draw, path)) for path in offered])
         title = "reading the paths…"
-        if self._files is not None:
-            title = fmt.count(len(files) - len(chunkless), "file")
-            title += f", {fmt.count(len(chunkless))} not indexed" if chunkless else ""
+        if self._notes is not None:
+            missing = sum(map(bool, notes.values()))
+            title = fmt.count(len(notes) - missing, "file")
+            title += f", {fmt.count(missing)} not indexed" if missing else ""
         rows.border_title = Content(title)
 
     def action_complete(self) -> None:
@@ -203,7 +204,7 @@ class PlacePrompt(Dialog[Place | None], keys="place"):
         """Trace the chosen path, at the line that was typed, or what was typed."""
         typed, path = self.query_one(Input).value.strip(), self.rows.chosen_id
         # A name that the index holds is taken whole, even when it ends in a number.
-        place = Place(typed) if typed in (self._files or ()) else parse_place(typed)
+        place = Place(typed) if typed in (self._notes or ()) else parse_place(typed)
         if not self._reading.is_finished:
             problem = "The files are still being read: Enter again in a moment."
         elif not typed and not path:
