@@ -115,7 +115,7 @@ def validate_config(invocation: Invocation) -> int:
     """Check the configuration; anything wrong, unknown keys included, exits with 2."""
     problems = load.SettingsFiles(invocation.env, invocation.root_if_any()).read().problems
     # Untrusted keys are only named.
-    but = ", without what is ignored"
+    valid = "memtui: the configuration is valid" + ", without what is ignored" * bool(problems)
     failing = [one for one in problems if one.fatal or one.code == "unknown_key"]
     entries = [
         {"severity": "error" if problem in failing else "warning", **asdict(problem)}
@@ -124,7 +124,7 @@ def validate_config(invocation: Invocation) -> int:
     return invocation.respond(
         {"valid": not failing, "problems": entries},
         (invocation.completed(str(problem)) for problem in problems),
-        notes=[] if failing else [f"memtui: the configuration is valid{but * bool(problems)}"],
+        notes=[] if failing else [valid],
         exit_code=2 if failing else 0,
     )
 

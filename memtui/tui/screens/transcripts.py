@@ -95,8 +95,8 @@ class TranscriptsScreen(Dialog[str], keys="transcripts"):
         self._show_rows(error_line(error))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        refused = ("write",) * (self._files is None) + ("toggle_source",) * self._is_agents
-        return action not in refused
+        is_refused = {"toggle_source": self._is_agents, "write": self._files is None}
+        return not is_refused.get(action, False)
 
     @property
     def selected(self) -> list[str]:
